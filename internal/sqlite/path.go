@@ -1,0 +1,87 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pistate/schema"
+)
+
+// Resolve returns the path by which one database file is known in this process: absolute, clean, with
+// every symbolic link followed. The file and its last directories need not exist yet. A link that points
+// nowhere is refused, because creating its target is not what its owner can have meant.
+func Resolve(path string) (string, error) {
+	switch {
+	case path == "":
+		return "", schema.Errorf(schema.Invalid, "database path is empty: give the path of a file")
+	case strings.ContainsRune(path, 0):
+		return "", schema.Errorf(schema.Invalid, "database path %q holds a NUL byte", path)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", schema.Errorf(schema.Storage, "database path %q: %w", path, err)
+	}
+	return resolveExisting(abs, "")
+}
+
+// resolveExisting follows the links of the longest part of the path that exists and appends the rest.
+func resolveExisting(path, rest string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return filepath.Join(real, rest), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", schema.Errorf(schema.Storage, "database path %s: %w", path, err)
+	}
+	if _, lerr := os.Lstat(path); lerr == nil {
+		return "", schema.Errorf(schema.Invalid, "database path %s is a symbolic link to something that does not exist", path)
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return "", schema.Errorf(schema.Storage, "database path %s: %w", path, err)
+	}
+	return resolveExisting(parent, filepath.Join(filepath.Base(path), rest))
+}
+
+// uri spells a resolved path so that SQLite opens exactly that file: no character of it is taken for a
+// query, a fragment or an escape (S10).
+func uri(path string, params ...string) string {
+	q := url.Values{"vfs": {vfsName}}
+	for i := 0; i+1 < len(params); i += 2 {
+		q.Add(params[i], params[i+1])
+	}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	return u.String()
+}
+
+// fileID is what tells one state of a file from another.
+type fileID struct {
+	info fs.FileInfo // nil: the file does not exist
+}
+
+func identify(path string) (fileID, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fileID{}, nil
+	}
+	return fileID{info}, err
+}
+
+func (f fileID) size() int64 {
+	if f.info == nil {
+		return 0
+	}
+	return f.info.Size()
+}
+
+// same reports whether the file is the same one, with the same size and modification time.
+func (f fileID) same(g fileID) bool {
+	if f.info == nil || g.info == nil {
+		return f.info == nil && g.info == nil
+	}
+	return os.SameFile(f.info, g.info) && f.info.Size() == g.info.Size() && f.info.ModTime().Equal(g.info.ModTime())
+}

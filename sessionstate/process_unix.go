@@ -1,0 +1,29 @@
+//go:build unix
+
+package sessionstate
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// processLives asks the kernel. A process that has died but whose parent has not noticed yet is gone.
+func processLives(pid int) Liveness {
+	err := syscall.Kill(pid, 0)
+	switch {
+	case errors.Is(err, syscall.ESRCH):
+		return No
+	case err != nil && !errors.Is(err, syscall.EPERM):
+		return Unknown
+	}
+	// Linux only; elsewhere there is no such file. The state is the first field after the name, which is
+	// in parentheses and may itself hold some.
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if i := bytes.LastIndexByte(stat, ')'); err == nil && i >= 0 && i+2 < len(stat) && (stat[i+2] == 'Z' || stat[i+2] == 'X') {
+		return No
+	}
+	return Yes
+}

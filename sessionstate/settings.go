@@ -1,0 +1,188 @@
+package sessionstate
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"pistate/schema"
+)
+
+// AgentDirEnv names the variable that moves Pi's agent directory.
+const AgentDirEnv = "PI_CODING_AGENT_DIR"
+
+// Environment is what the location of the database depends on (Y9). The zero value of a field means the
+// process's own, except ProjectTrusted: a project's settings count only if the user trusts the project.
+type Environment struct {
+	DatabasePath   string              // explicit path, absolute; wins over everything
+	Cwd            string              // the project directory
+	ProjectTrusted bool                // whether <Cwd>/.pi/settings.json counts
+	AgentDir       string              // else $PI_CODING_AGENT_DIR, else ~/.pi/agent
+	Home           string              // what ~ stands for
+	Getenv         func(string) string // nil: os.Getenv
+	Report         func(error)         // gets what is wrong with a configured value, once per process
+}
+
+// Location is where the database is, and which setting said so.
+type Location struct {
+	Path   string
+	Source string // "explicit", "default" or the settings file
+}
+
+// Locate returns the place of states.sqlite: an explicit path; else sessionState.databasePath of the trusted
+// project's settings; else that of the agent directory's settings; else <agent-dir>/sessions/states.sqlite.
+// A configured value that can't be used is reported, and the default is taken. Nothing is created.
+//
+// Errors: [schema.Invalid] for an explicit path that isn't absolute, and where there is no home directory to
+// find the default in.
+func Locate(env Environment) (Location, error) {
+	if p := env.DatabasePath; p != "" {
+		if !filepath.IsAbs(p) {
+			return Location{}, schema.Errorf(schema.Invalid, "database path %q is relative: give an absolute path", p)
+		}
+		return Location{filepath.Clean(p), "explicit"}, nil
+	}
+	agentDir, err := env.agentDir()
+	if err != nil {
+		return Location{}, err
+	}
+	def := Location{filepath.Join(agentDir, "sessions", "states.sqlite"), "default"}
+	dirs := []string{agentDir}
+	if env.ProjectTrusted {
+		cwd, err := env.cwd()
+		if err != nil {
+			return Location{}, err
+		}
+		dirs = []string{filepath.Join(cwd, ".pi"), agentDir}
+	}
+	for _, dir := range dirs {
+		file := filepath.Join(dir, "settings.json")
+		value, found, err := configuredPath(file)
+		if err == nil && !found {
+			continue
+		}
+		var path string
+		if err == nil {
+			path, err = env.usablePath(value, dir)
+		}
+		if err != nil {
+			env.report(schema.Errorf(schema.Invalid, "%s: sessionState.databasePath: %w; using %s", file, err, def.Path))
+			return def, nil
+		}
+		return Location{path, file}, nil
+	}
+	return def, nil
+}
+
+// reported are the messages that this process has given out already.
+var reported sync.Map
+
+func (env Environment) report(err error) {
+	if _, again := reported.LoadOrStore(err.Error(), true); !again && env.Report != nil {
+		env.Report(err)
+	}
+}
+
+func (env Environment) agentDir() (string, error) {
+	dir := env.AgentDir
+	if dir == "" && env.Getenv != nil {
+		dir = env.Getenv(AgentDirEnv)
+	} else if dir == "" {
+		dir = os.Getenv(AgentDirEnv)
+	}
+	if dir == "" {
+		dir = "~/.pi/agent"
+	}
+	dir, err := env.expandHome(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
+}
+
+func (env Environment) cwd() (string, error) {
+	if env.Cwd == "" {
+		return os.Getwd()
+	}
+	return filepath.Abs(env.Cwd)
+}
+
+// expandHome replaces a leading ~ or ~/ by the home directory.
+func (env Environment) expandHome(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~")
+	if !ok {
+		return path, nil
+	}
+	if rest != "" && rest[0] != '/' && rest[0] != filepath.Separator {
+		return "", schema.Errorf(schema.Invalid, "%q: only ~ and ~/ stand for a home directory", path)
+	}
+	home := env.Home
+	if home == "" {
+		var err error
+		if home, err = os.UserHomeDir(); err != nil {
+			return "", schema.Errorf(schema.Invalid, "%q: %w", path, err)
+		}
+	}
+	return filepath.Join(home, rest), nil
+}
+
+// configuredPath reads sessionState.databasePath from a settings file. A missing file or key is no error.
+func configuredPath(file string) (value string, found bool, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	var settings struct {
+		SessionState *struct {
+			DatabasePath json.RawMessage `json:"databasePath"`
+		} `json:"sessionState"`
+	}
+	if err := json.Unmarshal(data, &settings); err != nil {
+		return "", false, err
+	}
+	if settings.SessionState == nil || settings.SessionState.DatabasePath == nil {
+		return "", false, nil
+	}
+	if raw := settings.SessionState.DatabasePath; raw[0] != '"' {
+		return "", false, schema.Errorf(schema.Invalid, "a string is expected, not %s", raw)
+	}
+	err = json.Unmarshal(settings.SessionState.DatabasePath, &value)
+	return value, err == nil, err
+}
+
+// usablePath makes a configured value absolute, relative ones against the directory of their settings, and
+// refuses what can't be the path of a database file.
+func (env Environment) usablePath(value, dir string) (string, error) {
+	if value == "" || strings.ContainsRune(value, 0) {
+		return "", schema.Errorf(schema.Invalid, "%q is no path", value)
+	}
+	path, err := env.expandHome(value)
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	path = filepath.Clean(path)
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return "", schema.Errorf(schema.Invalid, "%s is not a regular file", path)
+	}
+	if err == nil {
+		return path, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", schema.Errorf(schema.Invalid, "%w", err)
+	}
+	if value[len(value)-1] == '/' {
+		return "", schema.Errorf(schema.Invalid, "%q names a directory", value)
+	}
+	return path, nil
+}

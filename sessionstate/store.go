@@ -1,0 +1,132 @@
+package sessionstate
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"pistate/internal/sqlite"
+	"pistate/schema"
+)
+
+// MaxValueBytes is the largest value that is stored.
+const MaxValueBytes = 64 << 20
+
+// Options are the settings of a [Store]. The zero value is right outside tests.
+type Options struct {
+	// Now is the clock that dates lock rows and judges their age; nil means time.Now. Of the stores that
+	// share one path, the first one's clock is used.
+	Now func() time.Time
+}
+
+// Store is one states.sqlite, open for writing. It is safe for concurrent use.
+type Store struct{ *shared }
+
+// shared is the one store of a path in this process (Y10): its connection, cache and holds.
+type shared struct {
+	db     *sqlite.DB
+	now    func() time.Time
+	holder string // this process in lock rows
+
+	mu     sync.RWMutex
+	scopes map[scopeID]*scope
+	holds  map[string]*hold // by session
+
+	refs int // guarded by stores.mu
+}
+
+// stores are the open stores by resolved path.
+var stores = struct {
+	mu   sync.Mutex
+	open map[string]*shared
+}{open: map[string]*shared{}}
+
+// Open opens the session-state database at an absolute path and creates it, with its directory, if it is
+// missing. Opening a path again, by whatever spelling or link, gives another handle of the same store; the
+// database is closed with the last of them.
+//
+// Errors: [schema.Invalid] for a path that can't be one, [schema.Incompatible] for a database with other
+// tables, [schema.Corrupt], [schema.Busy], [schema.Storage].
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	if path != "" && !filepath.IsAbs(path) {
+		return nil, schema.Errorf(schema.Invalid, "database path %q is relative: give an absolute path", path)
+	}
+	resolved, err := sqlite.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	stores.mu.Lock()
+	defer stores.mu.Unlock()
+	s := stores.open[resolved]
+	if s == nil {
+		db, err := sqlite.Open(ctx, resolved, sqlite.Schema{Create: create, Verify: verify})
+		if err != nil {
+			return nil, err
+		}
+		if opts.Now == nil {
+			opts.Now = time.Now
+		}
+		s = &shared{
+			db:     db,
+			now:    opts.Now,
+			holder: holderOf(os.Getpid()),
+			scopes: map[scopeID]*scope{},
+			holds:  map[string]*hold{},
+		}
+		stores.open[resolved] = s
+	}
+	s.refs++
+	return &Store{s}, nil
+}
+
+func create(tx *sqlite.Tx) error { return tx.Script(schema.SessionDDL()) }
+
+func verify(rx *sqlite.Rx) error { return schema.VerifySession(rx) }
+
+// Path returns the database's path with every link followed.
+func (st *Store) Path() string { return st.db.Path() }
+
+// Close gives the handle back. The last handle of a path closes the database; values that were written
+// before their session had a key are then gone. Closing twice is harmless.
+func (st *Store) Close() error {
+	stores.mu.Lock()
+	defer stores.mu.Unlock()
+	s := st.shared
+	if s.refs == 0 || stores.open[s.db.Path()] != s {
+		return nil
+	}
+	if s.refs--; s.refs > 0 {
+		return nil
+	}
+	delete(stores.open, s.db.Path())
+	return s.db.Close()
+}
+
+// Refresh drops the cache, so that the next reads see what other processes have written. Values that wait
+// for their key stay.
+func (st *Store) Refresh() {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	for _, sc := range st.scopes {
+		sc.invalidate()
+	}
+}
+
+// ForceRefresh drops the cache and deletes the session's lock row, whoever holds it: the way out for a
+// person who knows that the holder is gone. A Hold of this session that is still going on fails at its next
+// write with [schema.StaleClaim].
+func (st *Store) ForceRefresh(ctx context.Context, sessionID string) error {
+	if err := checkID("session id", sessionID); err != nil {
+		return err
+	}
+	st.Refresh()
+	return st.db.Write(ctx, func(tx *sqlite.Tx) error {
+		_, err := tx.Exec(deleteLock, sessionID)
+		return err
+	}, nil)
+}
+
+func holderOf(pid int) string { return "pid:" + strconv.Itoa(pid) }
