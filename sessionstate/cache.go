@@ -118,16 +118,18 @@ func (sc *scope) invalidate() {
 	sc.changes++ // a load that is under way may have read what was to be dropped
 }
 
-func (sc *scope) pendingValue() []byte {
-	sc.mu.RLock()
-	defer sc.mu.RUnlock()
-	return sc.pending
-}
-
 func (sc *scope) setPending(value []byte) {
 	sc.mu.Lock()
 	sc.pending = value
 	sc.mu.Unlock()
+}
+
+// settle forgets a value that waited for its key and has landed or was superseded, unless another one has
+// taken its place meanwhile.
+func (sc *scope) settle(pending []byte) {
+	if pending != nil {
+		sc.comparePending(pending, nil)
+	}
 }
 
 // comparePending sets the pending value if it still is the one given, and returns the one that was found.

@@ -103,7 +103,7 @@ func (s *State) Read(ctx context.Context, sc SessionContext) (value json.RawMess
 		return nil, false, err
 	}
 	cached := s.cached(sc)
-	if pending := cached.pendingValue(); pending != nil {
+	if pending := s.waiting(cached); pending != nil {
 		if !keyed {
 			return bytes.Clone(pending), true, nil
 		}
@@ -135,6 +135,16 @@ func (s *State) cached(sc SessionContext) *scope {
 	return s.store.scope(scopeID{s.plugin, sc.SessionID()})
 }
 
+// waiting returns the value that waits for its key (Y7); only branch scope can have one.
+func (s *State) waiting(cached *scope) []byte {
+	if s.scope == ScopeSession {
+		return nil
+	}
+	cached.mu.RLock()
+	defer cached.mu.RUnlock()
+	return cached.pending
+}
+
 // refresh makes sure that the scope is loaded and, for a coherent state, as new as the database.
 func (s *State) refresh(ctx context.Context, cached *scope) error {
 	if !s.coherent {
@@ -158,7 +168,7 @@ func (s *State) land(ctx context.Context, cached *scope, key string, pending []b
 		return err
 	}, func() {
 		cached.put(key, pending)
-		cached.comparePending(pending, nil)
+		cached.settle(pending)
 	})
 }
 
@@ -221,13 +231,13 @@ func (s *State) Write(ctx context.Context, sc SessionContext, value json.RawMess
 		cached.setPending(value)
 		return nil
 	}
-	pending := cached.pendingValue()
+	pending := s.waiting(cached)
 	return s.store.writeLocked(ctx, cached.session, "write", func(tx *sqlite.Tx) error {
 		_, err := tx.Exec(upsertValue, s.plugin, cached.session, key, sqlite.Text(value))
 		return err
 	}, func() {
 		cached.put(key, value)
-		cached.comparePending(pending, nil)
+		cached.settle(pending)
 	})
 }
 
@@ -243,13 +253,13 @@ func (s *State) Drop(ctx context.Context, sc SessionContext) error {
 		cached.setPending(nil)
 		return nil
 	}
-	pending := cached.pendingValue()
+	pending := s.waiting(cached)
 	return s.store.writeLocked(ctx, cached.session, "drop", func(tx *sqlite.Tx) error {
 		_, err := tx.Exec(deleteValue, s.plugin, cached.session, key)
 		return err
 	}, func() {
 		cached.put(key, nil)
-		cached.comparePending(pending, nil)
+		cached.settle(pending)
 	})
 }
 
@@ -285,7 +295,7 @@ func (s *State) CompareAndWrite(ctx context.Context, sc SessionContext, old, val
 		}
 		return nil
 	}
-	if pending := cached.pendingValue(); pending != nil {
+	if pending := s.waiting(cached); pending != nil {
 		if err := s.land(ctx, cached, key, pending); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"pistate/internal/sqlite"
-	"pistate/schema"
 )
 
 // Status is what can be said of the database without showing a value (Y10).
@@ -32,18 +31,6 @@ type PluginRows struct {
 	Bytes    int64 // of all values
 }
 
-// Row is one value of the database, as an outsider sees it.
-type Row struct {
-	Plugin  string
-	Session string
-	Branch  string // "" for session scope
-	Bytes   int64
-	Value   []byte // nil unless asked for
-}
-
-// Filter narrows what is read; empty fields match everything.
-type Filter struct{ Plugin, Session string }
-
 const (
 	selectLocks = `
 		SELECT session_id, holder, acquired_at
@@ -57,16 +44,6 @@ const (
 		 WHERE ?1 = '' OR session_id = ?1
 		 GROUP BY plugin_id
 		 ORDER BY plugin_id`
-
-	// The row values make each page a range of the primary key.
-	selectRows = `
-		SELECT plugin_id, session_id, branch_id, octet_length(value), CASE WHEN ?6 THEN value END
-		  FROM state
-		 WHERE (plugin_id, session_id, branch_id) > (?1, ?2, ?3)
-		   AND (?4 = '' OR plugin_id  = ?4)
-		   AND (?5 = '' OR session_id = ?5)
-		 ORDER BY plugin_id, session_id, branch_id
-		 LIMIT ?7`
 )
 
 // Status reads the lock rows and row counts, of one session if one is named.
@@ -95,53 +72,4 @@ func readStatus(rx *sqlite.Rx, path, session string, now time.Time) (Status, err
 		return nil
 	}, session)
 	return s, err
-}
-
-// Reader looks at a session-state database without ever writing to it: beside its writers, in a read-only
-// directory, or at a backup (I1). It is for one goroutine at a time.
-type Reader struct{ r *sqlite.Reader }
-
-// OpenReader opens an existing database. Errors: [schema.NotFound] where there is none, and nothing is
-// created; [schema.Incompatible], [schema.Corrupt], [schema.Storage].
-func OpenReader(ctx context.Context, path string) (*Reader, error) {
-	resolved, err := sqlite.Resolve(path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := sqlite.OpenReader(ctx, resolved, verify)
-	if err != nil {
-		return nil, err
-	}
-	return &Reader{r}, nil
-}
-
-// Path returns the database's path with every link followed.
-func (r *Reader) Path() string { return r.r.Path() }
-
-// Close closes the database.
-func (r *Reader) Close() error { return r.r.Close() }
-
-// Status reads the lock rows and row counts, of one session if one is named.
-func (r *Reader) Status(ctx context.Context, session string) (status Status, err error) {
-	err = r.r.Read(ctx, func(rx *sqlite.Rx) error {
-		status, err = readStatus(rx, r.Path(), session, time.Now())
-		return err
-	})
-	return status, err
-}
-
-// Rows returns at most limit rows that match the filter and come after a row, in the order of plugin,
-// session and branch. Their values are read only if asked for.
-func (r *Reader) Rows(ctx context.Context, f Filter, after Row, limit int, values bool) (rows []Row, err error) {
-	if limit <= 0 {
-		return nil, schema.Errorf(schema.Invalid, "limit %d: at least 1 is expected", limit)
-	}
-	err = r.r.Read(ctx, func(rx *sqlite.Rx) error {
-		rows = nil
-		return rx.Query(selectRows, func(q sqlite.Row) error {
-			rows = append(rows, Row{q.Text(0), q.Text(1), q.Text(2), q.Int64(3), q.Bytes(4)})
-			return nil
-		}, after.Plugin, after.Session, after.Branch, f.Plugin, f.Session, values, limit)
-	})
-	return rows, err
 }

@@ -23,7 +23,10 @@ type Options struct {
 }
 
 // Store is one states.sqlite, open for writing. It is safe for concurrent use.
-type Store struct{ *shared }
+type Store struct {
+	*shared
+	closed bool // guarded by stores.mu
+}
 
 // shared is the one store of a path in this process (Y10): its connection, cache and holds.
 type shared struct {
@@ -79,7 +82,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		stores.open[resolved] = s
 	}
 	s.refs++
-	return &Store{s}, nil
+	return &Store{shared: s}, nil
 }
 
 func create(tx *sqlite.Tx) error { return tx.Script(schema.SessionDDL()) }
@@ -94,15 +97,15 @@ func (st *Store) Path() string { return st.db.Path() }
 func (st *Store) Close() error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
-	s := st.shared
-	if s.refs == 0 || stores.open[s.db.Path()] != s {
+	if st.closed {
 		return nil
 	}
-	if s.refs--; s.refs > 0 {
+	st.closed = true
+	if st.refs--; st.refs > 0 {
 		return nil
 	}
-	delete(stores.open, s.db.Path())
-	return s.db.Close()
+	delete(stores.open, st.db.Path())
+	return st.db.Close()
 }
 
 // Refresh drops the cache, so that the next reads see what other processes have written. Values that wait

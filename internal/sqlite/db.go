@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/vfs"
 
 	"pistate/schema"
 )
@@ -277,17 +276,9 @@ func (db *DB) begin() error {
 }
 
 func (db *DB) checkInPlace() error {
-	file, err := db.writer.db.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
+	moved, err := db.writer.hasMoved()
 	if err != nil {
-		return translate(db.path, err)
-	}
-	main, ok := file.(vfs.FileHasMoved)
-	if !ok {
-		return nil
-	}
-	moved, err := main.HasMoved()
-	if err != nil {
-		return translate(db.path, err)
+		return err
 	}
 	if moved {
 		db.failure = schema.Errorf(schema.Replaced, "%s: the file is no longer the one that was opened (moved, removed or replaced); nothing was written; open it again", db.path)

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -345,16 +344,7 @@ func (r *Reader) moved() (bool, error) {
 		now, err := r.identifyAll()
 		return err == nil && !sameContent(now, r.atRest), err
 	}
-	file, err := r.conn.db.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
-	if err != nil {
-		return false, translate(r.path, err)
-	}
-	main, ok := file.(interface{ HasMoved() (bool, error) })
-	if !ok {
-		return false, fmt.Errorf("sqlite: %T can't tell whether it moved", file)
-	}
-	moved, err := main.HasMoved()
-	return moved, translate(r.path, err)
+	return r.conn.hasMoved()
 }
 
 // DataVersion returns a number that changes when anybody has committed to the database.

@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	"github.com/ncruces/go-sqlite3/vfs"
 
 	"pistate/schema"
@@ -93,6 +96,36 @@ func (f *mainFile) SharedMemory() vfs.SharedMemory {
 		_ = createFile(f.shmPath) // if this fails, SQLite's own attempt says why
 	}
 	return f.shm
+}
+
+// hasMoved reports whether the file that is open is no longer the one at its path (S9).
+func (c *conn) hasMoved() (bool, error) {
+	file, err := c.db.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
+	if err != nil {
+		return false, translate(c.path, err)
+	}
+	opened, ok := file.(vfs.File)
+	if !ok {
+		return false, fmt.Errorf("sqlite: %T is no open file", file)
+	}
+	main, ok := vfsutil.UnwrapFile[*mainFile](opened)
+	if !ok {
+		return false, fmt.Errorf("sqlite: %T was not opened here", file)
+	}
+	moved, err := main.HasMoved()
+	return moved, translate(c.path, err)
+}
+
+// unwrap returns the innermost file: the checksum layer that go-sqlite3 puts around every main database
+// hides the rest of its interface.
+func unwrap(file any) any {
+	for {
+		outer, ok := file.(vfs.FileUnwrap)
+		if !ok {
+			return file
+		}
+		file = outer.Unwrap()
+	}
 }
 
 // createFile creates an empty file with mode 0600. It fails with fs.ErrExist if there is one.

@@ -1,0 +1,42 @@
+// Pihost runs sandboxed extensions on the state of real Pi sessions: for the authors of extensions, for
+// embedders who want to see what their program will do, and for scripts.
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+
+	"pistate/internal/cli"
+)
+
+// grammar is the tree of commands.
+type grammar struct {
+	Demo      demoCmd      `cmd:"" help:"Run the counter extension on a bundled session and show what each branch sees."`
+	Run       runCmd       `cmd:"" help:"Run an extension once on a session."`
+	BranchKey branchKeyCmd `cmd:"" help:"Print the key under which branch-scope state is kept."`
+	Read      readCmd      `cmd:"" help:"Print a value; exit 3 without a word if there is none."`
+	Write     writeCmd     `cmd:"" help:"Store a value."`
+	Drop      dropCmd      `cmd:"" help:"Remove a value."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+const description = `Run sandboxed extensions on the state of Pi sessions.
+
+Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted.`
+
+func program() cli.Program {
+	version := "(development)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	return cli.Program{
+		Name:        "pihost",
+		Description: description,
+		Version:     "pihost " + version,
+		Grammar:     &grammar{},
+	}
+}
+
+func main() { program().Main() }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"pistate/host"
+	"pistate/internal/cli"
+	"pistate/schema"
+)
+
+// runCmd runs an extension once.
+type runCmd struct {
+	sessionFlags
+	dbFlags
+	Extension string        `arg:"" name:"ext.wasm" help:"The extension's module."`
+	Plugin    string        `required:"" placeholder:"ID" help:"The plugin as which it runs: it sees and writes only this one's state."`
+	Input     string        `placeholder:"JSON|-" help:"What the extension is given; - reads it from standard input."`
+	Timeout   time.Duration `placeholder:"DURATION" help:"How long the call may take (default 5s)."`
+	NoCache   bool          `help:"Don't keep compiled code for the next run."`
+}
+
+// Run prints what the extension puts out.
+func (c *runCmd) Run(env *cli.Env) (err error) {
+	wasm, err := os.ReadFile(c.Extension)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return schema.Errorf(schema.NotFound, "extension: %w", err)
+	case err != nil:
+		return schema.Errorf(schema.Storage, "extension: %w", err)
+	}
+	input, err := argument(env, c.Input, maxInput)
+	if err != nil {
+		return err
+	}
+	file, err := c.sessionFlags.open(env)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // only read
+	sc, err := c.at(file)
+	if err != nil {
+		return err
+	}
+	store, err := c.dbFlags.open(env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	h, err := host.New(host.Options{
+		Engine:    host.Native(store),
+		Isolation: host.InProcess,
+		CacheDir:  cacheDir(c.NoCache),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	x, err := h.Load(env, wasm, host.Config{PluginID: c.Plugin, Limits: host.Limits{CallTime: c.Timeout, InputBytes: maxInput}})
+	if err != nil {
+		return err
+	}
+	result, err := x.Call(env, sc, input)
+	showPrinted(env, "stdout", result.Stdout)
+	showPrinted(env, "stderr", result.Stderr)
+	if err != nil || result.Output == nil {
+		return err
+	}
+	_, err = env.Stdout.Write(append(result.Output, '\n'))
+	return err
+}
+
+// showPrinted passes on what the extension printed, which is for its author and not its output.
+func showPrinted(env *cli.Env, stream string, p host.Printed) {
+	for line := range strings.Lines(string(p.Text)) {
+		fmt.Fprintf(env.Stderr, "%s: %s\n", stream, cli.Escape(strings.TrimSuffix(line, "\n")))
+	}
+	if p.Dropped > 0 {
+		env.Warn("%d more bytes of the extension's %s were dropped", p.Dropped, stream)
+	}
+}
+
+// maxInput is the largest input of a run, in bytes.
+const maxInput = 4 << 20
+
+// cacheDir is where compiled code is kept, if there is a place for it.
+func cacheDir(off bool) string {
+	dir, err := os.UserCacheDir()
+	if off || err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "pistate", "wazero")
+}

@@ -1,0 +1,118 @@
+// Package cli is what the commands piw and pihost have in common: how a command line is run, what its exit
+// codes mean, and how text and JSON are printed.
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"pistate/schema"
+)
+
+// Env is all that a command may touch of the world outside its arguments.
+type Env struct {
+	context.Context // ends with SIGINT or SIGTERM
+	Name            string
+	Stdin           io.Reader
+	Stdout          io.Writer // buffered; flushed when the command ends
+	Stderr          io.Writer
+}
+
+// Warn tells about something that does not keep the command from doing its work.
+func (e *Env) Warn(format string, args ...any) {
+	fmt.Fprintf(e.Stderr, "%s: warning: %s\n", e.Name, Escape(fmt.Sprintf(format, args...)))
+}
+
+// Program is one command-line program. Grammar is a pointer to a kong grammar whose commands have
+// Run(*Env) error methods.
+type Program struct {
+	Name        string
+	Description string
+	Version     string
+	Grammar     any
+	Options     []kong.Option
+}
+
+// Main runs the program on this process's arguments and streams, and exits.
+func (p Program) Main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// stopped is the panic by which kong's Exit (after --help or --version) leaves the parser.
+type stopped struct{ code int }
+
+// Run runs the program and returns its exit code.
+func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	out := bufio.NewWriterSize(stdout, 32<<10)
+	env := &Env{Context: ctx, Name: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr}
+	defer func() {
+		switch s := recover().(type) {
+		case nil:
+		case stopped:
+			code = s.code
+		default:
+			panic(s)
+		}
+		if err := out.Flush(); err != nil && code == 0 {
+			code = env.fail(schema.Errorf(schema.Storage, "write to standard output: %w", err))
+		}
+	}()
+	return env.fail(p.run(env, args))
+}
+
+func (p Program) run(env *Env, args []string) error {
+	options := append([]kong.Option{
+		kong.Name(p.Name),
+		kong.Description(p.Description),
+		kong.Vars{"version": p.Version},
+		kong.Writers(env.Stdout, env.Stderr),
+		kong.Exit(func(code int) { panic(stopped{code}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Bind(env),
+	}, p.Options...)
+	parser, err := kong.New(p.Grammar, options...)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return usage(err)
+	}
+	return parsed.Run()
+}
+
+// usage marks an error of the command line itself and says where the help is.
+func usage(err error) error {
+	name := ""
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		name = parse.Context.Model.Name
+		if node := parse.Context.Selected(); node != nil {
+			name = node.FullPath()
+		}
+	}
+	return schema.Errorf(schema.Invalid, "%w (see %s --help)", err, name)
+}
+
+func (e *Env) fail(err error) int {
+	code := ExitCode(err)
+	var silent *Silent
+	if err != nil && !errors.As(err, &silent) {
+		fmt.Fprintf(e.Stderr, "%s: %s\n", e.Name, Escape(err.Error()))
+	}
+	return code
+}

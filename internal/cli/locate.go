@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"pistate/sessionstate"
+)
+
+// SessionDB returns the session-state database that a command line means: the path given, relative to the
+// working directory, or the place that the settings say.
+func SessionDB(env *Env, path string, trustProject bool) (string, error) {
+	if path != "" {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		path = abs
+	}
+	at, err := sessionstate.Locate(sessionstate.Environment{
+		DatabasePath:   path,
+		ProjectTrusted: trustProject,
+		Report:         func(err error) { env.Warn("%v", err) },
+	})
+	return at.Path, err
+}

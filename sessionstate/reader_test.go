@@ -1,0 +1,106 @@
+package sessionstate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pistate/schema"
+)
+
+func TestStatusCreatesNothing(t *testing.T) { // Y10
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Join(dir, "states.sqlite"), filepath.Join(dir, "no", "such", "dir.sqlite")} {
+		if _, err := OpenReader(t.Context(), path); !errors.Is(err, schema.NotFound) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("created %v", entries)
+	}
+}
+
+func TestStatusCountsRows(t *testing.T) { // Y10
+	st := openStore(t)
+	for _, plugin := range []string{"a", "b"} {
+		for i := range 3 {
+			mustWrite(t, newState(t, st, plugin, ScopeSession), At(fmt.Sprint("s", i), "", nil), `"ä"`)
+		}
+	}
+	mustWrite(t, newState(t, st, "a", ScopeBranch), at("a"), `10`)
+	status, err := st.Status(t.Context(), "")
+	if err != nil || fmt.Sprint(status.Plugins) != "[{a 3 4 14} {b 3 3 12}]" {
+		t.Errorf("%v, %v", status.Plugins, err)
+	}
+	status, err = st.Status(t.Context(), "s1")
+	if err != nil || fmt.Sprint(status.Plugins) != "[{a 1 2 6} {b 1 1 4}]" {
+		t.Errorf("of one session: %v, %v", status.Plugins, err)
+	}
+}
+
+func TestRowsArePaged(t *testing.T) { // V2
+	st := openStore(t)
+	seen := map[string]bool{}
+	for p := range 3 {
+		for s := range 4 {
+			plugin, session := fmt.Sprint("p", p), fmt.Sprint("s", s)
+			mustWrite(t, newState(t, st, plugin, ScopeSession), At(session, "", nil), `1`)
+			mustWrite(t, newState(t, st, plugin, ScopeBranch), At(session, "a", TreeOf(forked)), `1`)
+		}
+	}
+	r, err := OpenReader(t.Context(), st.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, c := range []struct {
+		filter Filter
+		want   int
+	}{{Filter{}, 24}, {Filter{Plugin: "p1"}, 8}, {Filter{Session: "s2"}, 6}, {Filter{"p0", "s0"}, 2}, {Filter{Plugin: "x"}, 0}} {
+		clear(seen)
+		after := Row{}
+		for {
+			page, err := r.Rows(t.Context(), c.filter, after, 5, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range page {
+				if row.Value != nil || row.Bytes != 1 {
+					t.Errorf("%+v", row)
+				}
+				if seen[row.Cursor()] {
+					t.Errorf("%+v twice", row)
+				}
+				seen[row.Cursor()] = true
+			}
+			if len(page) < 5 {
+				break
+			}
+			if after, err = ParseCursor(page[4].Cursor()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(seen) != c.want {
+			t.Errorf("%+v: %d rows, want %d", c.filter, len(seen), c.want)
+		}
+	}
+	sessions, err := r.Sessions(t.Context(), "s1", 2)
+	if err != nil || fmt.Sprint(sessions) != "[{s2 3 6 6 false} {s3 3 6 6 false}]" {
+		t.Errorf("%v, %v", sessions, err)
+	}
+	for _, limit := range []int{0, -1} {
+		if _, err := r.Rows(t.Context(), Filter{}, Row{}, limit, false); !errors.Is(err, schema.Invalid) {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+		if _, err := r.Sessions(t.Context(), "", limit); !errors.Is(err, schema.Invalid) {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+	for _, cursor := range []string{"x", "!", "W10", "bnVsbA"} {
+		if _, err := ParseCursor(cursor); !errors.Is(err, schema.Invalid) {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+}
