@@ -152,7 +152,7 @@ func TestBranchesInherit(t *testing.T) { // Y2, Y3
 	}
 }
 
-func TestForkAboveALeafMovesItsKey(t *testing.T) { // Y2, Y3
+func TestValuesSurviveAForkAboveTheirLeaf(t *testing.T) { // Y2, Y3
 	// Two processes append to one session, each at its own leaf: what was written before the fork is still
 	// read after it, and the other branch does not inherit what is written on this one.
 	st := openStore(t)
