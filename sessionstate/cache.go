@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"pistate/internal/sqlite"
 )
@@ -15,6 +16,7 @@ type scopeID struct{ plugin, session string }
 // reader copies one after it has let go of the lock.
 type scope struct {
 	scopeID
+	size *cacheSize
 
 	mu      sync.RWMutex
 	values  map[string][]byte // by branch; nil: not loaded
@@ -23,6 +25,27 @@ type scope struct {
 	pending []byte            // a value that was written before there was a key (Y7)
 
 	loading sync.Mutex // one load at a time
+}
+
+// cacheSize is how much the caches of all scopes hold together.
+type cacheSize struct {
+	bytes atomic.Int64
+	limit int64
+}
+
+// trim empties every scope but one if the cache has grown too large. Which scopes will be read again is
+// anybody's guess, and emptying them all keeps reading free of bookkeeping.
+func (s *shared) trim(keep *scope) {
+	if s.cache.bytes.Load() <= s.cache.limit {
+		return
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, sc := range s.scopes {
+		if sc != keep {
+			sc.invalidate()
+		}
+	}
 }
 
 const selectScope = `
@@ -41,7 +64,7 @@ func (s *shared) scope(id scopeID) *scope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sc = s.scopes[id]; sc == nil {
-		sc = &scope{scopeID: id}
+		sc = &scope{scopeID: id, size: &s.cache}
 		s.scopes[id] = sc
 	}
 	return sc
@@ -93,8 +116,22 @@ func (sc *scope) fill(values map[string][]byte, version int64, changes uint64) b
 	if sc.changes != changes {
 		return false
 	}
-	sc.values, sc.version = values, version
+	sc.replace(values)
+	sc.version = version
 	return true
+}
+
+// replace puts other values into the cache, or none.
+func (sc *scope) replace(values map[string][]byte) {
+	var grown int64
+	for _, v := range sc.values {
+		grown -= int64(len(v))
+	}
+	for _, v := range values {
+		grown += int64(len(v))
+	}
+	sc.values = values
+	sc.size.bytes.Add(grown)
 }
 
 // put records a committed row; a nil value records that there is none.
@@ -102,11 +139,13 @@ func (sc *scope) put(key string, value []byte) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.changes++
-	switch {
-	case sc.values == nil:
-	case value == nil:
+	if sc.values == nil {
+		return
+	}
+	sc.size.bytes.Add(int64(len(value) - len(sc.values[key])))
+	if value == nil {
 		delete(sc.values, key)
-	default:
+	} else {
 		sc.values[key] = value
 	}
 }
@@ -114,7 +153,7 @@ func (sc *scope) put(key string, value []byte) {
 func (sc *scope) invalidate() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.values = nil
+	sc.replace(nil)
 	sc.changes++ // a load that is under way may have read what was to be dropped
 }
 

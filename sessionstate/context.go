@@ -43,6 +43,9 @@ func checkID(what, id string) error {
 // branchOf returns the branch part of the key at a context: "" for session scope. keyed is false in branch
 // scope before the session's first entry (Y2: no leaf, no key).
 func (s *State) branchOf(sc SessionContext) (branch string, keyed bool, err error) {
+	if err := s.store.checkOpen(); err != nil {
+		return "", false, err
+	}
 	if err := checkID("session id", sc.SessionID()); err != nil {
 		return "", false, err
 	}

@@ -84,6 +84,9 @@ func (st *Store) Hold(ctx context.Context, sessionID string, fn func(context.Con
 	if err := checkID("session id", sessionID); err != nil {
 		return err
 	}
+	if err := st.checkOpen(); err != nil {
+		return err
+	}
 	key := holdKey{st.shared, sessionID}
 	if st.heldBy(ctx, sessionID) != nil {
 		return fn(ctx) // within an outer Hold of the same session

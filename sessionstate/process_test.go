@@ -1,3 +1,5 @@
+//go:build unix
+
 package sessionstate
 
 import (
@@ -14,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +40,14 @@ func TestMain(m *testing.M) {
 // play is the life of another process of the product.
 func play(role string, args []string) error {
 	ctx := context.Background()
+	if role == "locate" { // HOME: print where the database is, and whether something was reported
+		reported := false
+		at, err := Locate(Environment{
+			Home: args[0], Getenv: func(string) string { return "" }, Report: func(error) { reported = true },
+		})
+		fmt.Println(at.Path, at.Source, reported)
+		return err
+	}
 	st, err := Open(ctx, args[0], Options{})
 	if err != nil {
 		return err
@@ -135,7 +146,7 @@ func rounds(t *testing.T, usual int) int {
 
 func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) { // Y5
 	path := filepath.Join(t.TempDir(), "states.sqlite")
-	for round := range rounds(t, 8) {
+	for round := range rounds(t, 40) {
 		var procs []*process
 		for i := range 8 {
 			procs = append(procs, start(t, self("write", path, "p", fmt.Sprintf("r%d-s%d", round, i), "1000000")))
@@ -323,5 +334,43 @@ func TestAnotherProgramsLockIsHonoured(t *testing.T) { // Y5
 	peer = start(t, exec.Command(bin, "--no-warnings", "testdata/peer.mjs", "write", st.Path(), "node", "s1", "1"))
 	if last := <-peer.last; last != "1" {
 		t.Errorf("the other program was not let in after our holder died: %q", last)
+	}
+}
+
+func TestUnwritableSettingFallsBack(t *testing.T) { // Y9
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a directory that another user may not write")
+	}
+	p := newPlace(t)
+	if err := os.Chmod(p.home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	closed := filepath.Join(p.home, "closed")
+	if err := os.Mkdir(closed, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := p.agent; len(dir) >= len(p.home); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir := filepath.Dir(p.home); dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode()&0o001 == 0 {
+			t.Skipf("another user can't enter %s", dir)
+		}
+	}
+	p.settings(t, p.agent, fmt.Sprintf(`{"sessionState":{"databasePath":%q}}`, filepath.Join(closed, "new", "states.sqlite")))
+	if err := os.Chmod(filepath.Join(p.agent, "settings.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], p.home)
+	cmd.Env = append(os.Environ(), roleEnv+"=locate")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Skipf("another user can't run the test binary: %v\n%s", err, out)
+	}
+	if want := filepath.Join(p.agent, "sessions", "states.sqlite") + " default true\n"; string(out) != want {
+		t.Errorf("%q, want %q", out, want)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // processLives asks the kernel. A process that has died but whose parent has not noticed yet is gone.
@@ -27,3 +29,6 @@ func processLives(pid int) Liveness {
 	}
 	return Yes
 }
+
+// mayWrite asks the kernel whether this process may write a file, or create one in a directory.
+func mayWrite(path string) error { return unix.Access(path, unix.W_OK) }

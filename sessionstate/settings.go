@@ -172,17 +172,25 @@ func (env Environment) usablePath(value, dir string) (string, error) {
 	}
 	path = filepath.Clean(path)
 	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err == nil && !info.Mode().IsRegular():
 		return "", schema.Errorf(schema.Invalid, "%s is not a regular file", path)
-	}
-	if err == nil {
-		return path, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", schema.Errorf(schema.Invalid, "%w", err)
-	}
-	if value[len(value)-1] == '/' {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case err != nil && os.IsPathSeparator(value[len(value)-1]):
 		return "", schema.Errorf(schema.Invalid, "%q names a directory", value)
 	}
-	return path, nil
+	return path, canCreateOrWrite(path)
+}
+
+// canCreateOrWrite asks whether this process may write the file, or create it and its directories.
+func canCreateOrWrite(path string) error {
+	err := mayWrite(path)
+	if parent := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && parent != path {
+		return canCreateOrWrite(parent)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
 }

@@ -151,13 +151,21 @@ func (s *State) refresh(ctx context.Context, cached *scope) error {
 		if _, _, loaded := cached.lookup(); loaded {
 			return nil
 		}
-		return cached.load(ctx, s.store.db, 0)
+		return s.load(ctx, cached, 0)
 	}
 	version, err := s.store.db.DataVersion()
 	if err != nil {
 		return err
 	}
-	return cached.load(ctx, s.store.db, version)
+	return s.load(ctx, cached, version)
+}
+
+func (s *State) load(ctx context.Context, cached *scope, version int64) error {
+	if err := cached.load(ctx, s.store.db, version); err != nil {
+		return err
+	}
+	s.store.trim(cached)
+	return nil
 }
 
 // land writes a value that waited for its key. Like materialise it is part of reading and takes no session

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pistate/internal/sqlite"
@@ -15,17 +16,23 @@ import (
 // MaxValueBytes is the largest value that is stored.
 const MaxValueBytes = 64 << 20
 
-// Options are the settings of a [Store]. The zero value is right outside tests.
+// Options are the settings of a [Store]. The zero value is right for most programs. Of the stores that share
+// one path, the first one's options hold.
 type Options struct {
-	// Now is the clock that dates lock rows and judges their age; nil means time.Now. Of the stores that
-	// share one path, the first one's clock is used.
+	// CacheBytes bounds the values that the cache holds, in bytes; what would go beyond it empties the cache
+	// of everything else first. Zero means 64 MiB.
+	CacheBytes int64
+
+	// Now is the clock that dates lock rows and judges their age; nil means time.Now.
 	Now func() time.Time
 }
+
+const defaultCacheBytes = 64 << 20
 
 // Store is one states.sqlite, open for writing. It is safe for concurrent use.
 type Store struct {
 	*shared
-	closed bool // guarded by stores.mu
+	closed atomic.Bool
 }
 
 // shared is the one store of a path in this process (Y10): its connection, cache and holds.
@@ -33,6 +40,7 @@ type shared struct {
 	db     *sqlite.DB
 	now    func() time.Time
 	holder string // this process in lock rows
+	cache  cacheSize
 
 	mu     sync.RWMutex
 	scopes map[scopeID]*scope
@@ -57,6 +65,15 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if path != "" && !filepath.IsAbs(path) {
 		return nil, schema.Errorf(schema.Invalid, "database path %q is relative: give an absolute path", path)
 	}
+	switch {
+	case opts.CacheBytes < 0:
+		return nil, schema.Errorf(schema.Invalid, "cache of %d bytes: it can't be negative; 0 means the default", opts.CacheBytes)
+	case opts.CacheBytes == 0:
+		opts.CacheBytes = defaultCacheBytes
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
 	resolved, err := sqlite.Resolve(path)
 	if err != nil {
 		return nil, err
@@ -69,13 +86,11 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		if opts.Now == nil {
-			opts.Now = time.Now
-		}
 		s = &shared{
 			db:     db,
 			now:    opts.Now,
 			holder: holderOf(os.Getpid()),
+			cache:  cacheSize{limit: opts.CacheBytes},
 			scopes: map[scopeID]*scope{},
 			holds:  map[string]*hold{},
 		}
@@ -97,15 +112,22 @@ func (st *Store) Path() string { return st.db.Path() }
 func (st *Store) Close() error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
-	if st.closed {
+	if st.closed.Swap(true) {
 		return nil
 	}
-	st.closed = true
 	if st.refs--; st.refs > 0 {
 		return nil
 	}
 	delete(stores.open, st.db.Path())
 	return st.db.Close()
+}
+
+// checkOpen returns an error once this handle was closed, though other handles may keep the database open.
+func (st *Store) checkOpen() error {
+	if st.closed.Load() {
+		return schema.Errorf(schema.Closed, "%s: the store is closed", st.Path())
+	}
+	return nil
 }
 
 // Refresh drops the cache, so that the next reads see what other processes have written. Values that wait
@@ -123,6 +145,9 @@ func (st *Store) Refresh() {
 // write with [schema.StaleClaim].
 func (st *Store) ForceRefresh(ctx context.Context, sessionID string) error {
 	if err := checkID("session id", sessionID); err != nil {
+		return err
+	}
+	if err := st.checkOpen(); err != nil {
 		return err
 	}
 	st.Refresh()

@@ -1,12 +1,14 @@
 package sessionstate
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -242,4 +244,59 @@ func TestIncrementsAreNotLost(t *testing.T) { // Y12
 	}
 	wg.Wait()
 	wantValue(t, s, at("a"), `100`)
+}
+
+func TestCacheIsBounded(t *testing.T) { // Y6
+	path := filepath.Join(t.TempDir(), "states.sqlite")
+	st, err := Open(t.Context(), path, Options{CacheBytes: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	s := newState(t, st, "p", ScopeSession)
+	value := fmt.Sprintf("%q", strings.Repeat("x", 298))
+	for i := range 20 {
+		sc := At(fmt.Sprint("s", i), "", nil)
+		mustWrite(t, s, sc, value)
+		wantValue(t, s, sc, value)
+		if got := st.cache.bytes.Load(); got > 1000+300 {
+			t.Fatalf("the cache holds %d bytes", got)
+		}
+	}
+	big := fmt.Sprintf("%q", strings.Repeat("y", 5000))
+	mustWrite(t, s, At("s1", "", nil), big)
+	for range 3 {
+		wantValue(t, s, At("s1", "", nil), big)
+		wantValue(t, s, At("s2", "", nil), value)
+	}
+	st.Refresh()
+	if got := st.cache.bytes.Load(); got != 0 {
+		t.Errorf("an empty cache holds %d bytes", got)
+	}
+	if _, err := Open(t.Context(), path, Options{CacheBytes: -1}); !errors.Is(err, schema.Invalid) {
+		t.Errorf("a negative cache: %v", err)
+	}
+}
+
+func TestClosedHandle(t *testing.T) { // Y10
+	st := openStore(t)
+	other, err := Open(t.Context(), st.Path(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newState(t, other, "p", ScopeSession)
+	mustWrite(t, s, at("a"), `1`)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, rerr := s.Read(t.Context(), at("a")) // though it is cached
+	werr := s.Write(t.Context(), at("a"), json.RawMessage(`2`))
+	herr := other.Hold(t.Context(), "s1", func(context.Context) error { return nil })
+	ferr := other.ForceRefresh(t.Context(), "s1")
+	for op, err := range map[string]error{"read": rerr, "write": werr, "hold": herr, "refresh": ferr} {
+		if !errors.Is(err, schema.Closed) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	wantValue(t, newState(t, st, "p", ScopeSession), at("a"), `1`)
 }
