@@ -3,6 +3,7 @@ package sessionstate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,14 +16,16 @@ import (
 
 // hasCycle reports whether any entry's parents lead back to it.
 func (m mapNodes) hasCycle() bool {
+	sound := map[string]bool{} // leads to a root
 	for id := range m {
-		at := id
-		for range len(m) + 1 {
-			at = nodeTree{m}.parent(at)
+		path := map[string]bool{}
+		for at := id; at != "" && !sound[at]; at = (nodeTree{m}).parent(at) {
+			if path[at] {
+				return true
+			}
+			path[at] = true
 		}
-		if at != "" {
-			return true
-		}
+		maps.Copy(sound, path)
 	}
 	return false
 }

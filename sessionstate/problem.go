@@ -29,7 +29,7 @@ type ProblemKind string
 const (
 	ProblemNotJSON       ProblemKind = "not_json"       // the line is skipped
 	ProblemNotObject     ProblemKind = "not_object"     // a JSON value, but no object: skipped
-	ProblemUnterminated  ProblemKind = "unterminated"   // the last line has no newline: it counts if it is whole, until more comes
+	ProblemUnterminated  ProblemKind = "unterminated"   // nothing ends the last line: it counts if it is whole, until more comes
 	ProblemExtraHeader   ProblemKind = "extra_header"   // another "type":"session" line: not an entry, and the first one holds
 	ProblemBadID         ProblemKind = "bad_id"         // no id that could name the entry: skipped
 	ProblemDuplicateID   ProblemKind = "duplicate_id"   // the later line is the entry

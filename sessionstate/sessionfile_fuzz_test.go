@@ -1,11 +1,15 @@
 package sessionstate
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"pistate/schema"
 )
@@ -29,51 +33,84 @@ func FuzzSessionFile(f *testing.F) {
 		}
 	}
 	path := filepath.Join(f.TempDir(), "session.jsonl")
-	f.Fuzz(func(t *testing.T, data []byte, cuts uint64) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		whole, wholeErr := OpenSessionFile(path)
-		if wholeErr == nil {
-			defer whole.Close()
-		}
-		checkAgainstModel(t, whole, wholeErr, data)
+	f.Fuzz(func(t *testing.T, data []byte, cuts uint64) { compareReadings(t, path, data, cuts) })
+}
 
-		grown, grownErr := grow(t, path, data, cuts)
-		if grown != nil {
-			defer grown.Close()
+// Y11: the same, with data that looks like sessions: lines of entries with few ids, in any order, damaged here and
+// there.
+func TestSessionFileModel(t *testing.T) {
+	id := rapid.SampledFrom([]string{`"a"`, `"b"`, `"c"`, `"d"`, `"e"`, `"f"`, `"\u0061"`, `"x\ud83d\ude00"`})
+	entry := rapid.Custom(func(t *rapid.T) string {
+		members := []string{
+			`"type":"message"`, `"id":` + id.Draw(t, "id"),
+			`"parentId":` + rapid.OneOf(id, id, id, rapid.Just("null")).Draw(t, "parent"), `"message":{"id":"no","text":"{\"}"}`,
 		}
-		if errors.Is(grownErr, schema.Replaced) {
-			return // a provisional header became another one: right, and nothing to compare
-		}
-		if schema.CodeOf(grownErr) != schema.CodeOf(wholeErr) {
-			t.Fatalf("at once: %v\nin pieces: %v", wholeErr, grownErr)
-		}
-		if wholeErr != nil {
-			return
-		}
-		if whole.SessionID() != grown.SessionID() || whole.Leaf() != grown.Leaf() {
-			t.Fatalf("at once: %q %q, in pieces: %q %q", whole.SessionID(), whole.Leaf(), grown.SessionID(), grown.Leaf())
-		}
-		if a, b := whole.Entries(), grown.Entries(); !slices.Equal(a, b) {
-			t.Fatalf("at once: %q, in pieces: %q", a, b)
-		}
-		if a, b := whole.Problems(), grown.Problems(); !slices.Equal(a, b) {
-			t.Fatalf("at once:\n%v\nin pieces:\n%v", a, b)
-		}
-		for _, id := range whole.Entries() {
-			a, errA := whole.BranchKey(id)
-			b, errB := grown.BranchKey(id)
-			if a != b || errA != nil || errB != nil {
-				t.Fatalf("the key of %q: at once %q, %v, in pieces %q, %v", id, a, errA, b, errB)
-			}
-		}
+		return "{" + strings.Join(rapid.Permutation(members).Draw(t, "members"), ",") + "}"
 	})
+	odd := rapid.SampledFrom([]string{
+		"", " ", "\u00a0", "\v", "5", "null", "[]", "{}", "junk", `{"id":"a","par`, `"parentId":"a"}`, `{"id":7,"parentId":"a"}`, `{"id":"","parentId":"a"}`,
+		`{"id":"g","parentId":5}`, `{"id":"g"}`, `{"type":"session","id":"t","version":3}`, `{"id":"a","parentId":"b","id":"c","parentId":null}`,
+	})
+	end := rapid.SampledFrom([]string{"\n", "\n", "\n", "\n", "\n", "\n", "\n", "\r\n", "\u00a0\n", "\n\n", "\f\n\u2028\n", ""})
+	line := rapid.Custom(func(t *rapid.T) string {
+		return rapid.OneOf(entry, entry, entry, odd).Draw(t, "line") + end.Draw(t, "end")
+	})
+	header := rapid.SampledFrom([]string{
+		`{"type":"session","version":3,"id":"s"}` + "\n", "\ufeff" + `{"type":"session","version":3,"id":"s"}` + "\n",
+		`{"type":"session","version":3,"id":"s"}`, "",
+	})
+	path := filepath.Join(t.TempDir(), "session.jsonl")
+	rapid.Check(t, func(t *rapid.T) {
+		data := header.Draw(t, "header") + strings.Join(rapid.SliceOf(line).Draw(t, "lines"), "")
+		compareReadings(t, path, []byte(data), rapid.Uint64().Draw(t, "cuts"))
+	})
+}
+
+func compareReadings(t rapid.TB, path string, data []byte, cuts uint64) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole, wholeErr := OpenSessionFile(path)
+	if wholeErr == nil {
+		defer whole.Close()
+	}
+	checkAgainstModel(t, whole, wholeErr, data)
+
+	grown, grownErr := grow(t, path, data, cuts)
+	if grown != nil {
+		defer grown.Close()
+	}
+	if errors.Is(grownErr, schema.Replaced) {
+		return // a provisional header became another one: right, and nothing to compare
+	}
+	if schema.CodeOf(grownErr) != schema.CodeOf(wholeErr) {
+		t.Fatalf("at once: %v\nin pieces: %v", wholeErr, grownErr)
+	}
+	if wholeErr != nil {
+		return
+	}
+	if whole.SessionID() != grown.SessionID() || whole.Leaf() != grown.Leaf() {
+		t.Fatalf("at once: %q %q, in pieces: %q %q", whole.SessionID(), whole.Leaf(), grown.SessionID(), grown.Leaf())
+	}
+	if a, b := whole.Entries(), grown.Entries(); !slices.Equal(a, b) {
+		t.Fatalf("at once: %q, in pieces: %q", a, b)
+	}
+	if a, b := whole.Problems(), grown.Problems(); !slices.Equal(a, b) {
+		t.Fatalf("at once:\n%v\nin pieces:\n%v", a, b)
+	}
+	for _, id := range whole.Entries() {
+		a, errA := whole.BranchKey(id)
+		b, errB := grown.BranchKey(id)
+		if a != b || errA != nil || errB != nil {
+			t.Fatalf("the key of %q: at once %q, %v, in pieces %q, %v", id, a, errA, b, errB)
+		}
+	}
 }
 
 // grow writes data to path in pieces, each of a length that the next bits of cuts give, and follows the file. It returns
 // the last error; the file is nil if it could never be opened.
-func grow(t *testing.T, path string, data []byte, cuts uint64) (f *SessionFile, err error) {
+func grow(t rapid.TB, path string, data []byte, cuts uint64) (f *SessionFile, err error) {
 	t.Helper()
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -97,7 +134,7 @@ func grow(t *testing.T, path string, data []byte, cuts uint64) (f *SessionFile, 
 			}
 		} else {
 			var added int
-			added, err = f.Sync(t.Context())
+			added, err = f.Sync(context.Background())
 			counted += added
 			if counted != f.log.entries {
 				t.Fatalf("Sync counted %d entries, the log has %d", counted, f.log.entries)
@@ -110,7 +147,7 @@ func grow(t *testing.T, path string, data []byte, cuts uint64) (f *SessionFile, 
 }
 
 // checkAgainstModel compares a file that was read at once with the model.
-func checkAgainstModel(t *testing.T, f *SessionFile, err error, data []byte) {
+func checkAgainstModel(t rapid.TB, f *SessionFile, err error, data []byte) {
 	t.Helper()
 	if outsideModel(data) {
 		return
@@ -128,7 +165,7 @@ func checkAgainstModel(t *testing.T, f *SessionFile, err error, data []byte) {
 	if got := f.Entries(); !slices.Equal(got, want.order) || f.Len() != len(want.order) {
 		t.Fatalf("entries %q, the model says %q", got, want.order)
 	}
-	rule := TreeOf(want.tree)
+	rule := want.rule()
 	for _, id := range want.order {
 		key, err := f.BranchKey(id)
 		if wantKey, _ := rule.BranchKey(id); key != wantKey || err != nil {

@@ -20,6 +20,24 @@ type modelSession struct {
 	parsed int // lines that count as entries
 }
 
+// rule applies the plain rule to the model's tree, with the children counted once.
+func (m *modelSession) rule() Tree {
+	kids := map[string]int{}
+	for id, parent := range m.tree {
+		if parent != id {
+			kids[parent]++
+		}
+	}
+	return TreeOf(countedNodes{m.tree, kids})
+}
+
+type countedNodes struct {
+	mapNodes
+	kids map[string]int
+}
+
+func (c countedNodes) ChildCount(id string) int { return c.kids[id] }
+
 func modelOf(data []byte) *modelSession {
 	m := &modelSession{tree: mapNodes{}}
 	headed, junk := false, false

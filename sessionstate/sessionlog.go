@@ -235,7 +235,7 @@ func (l *sessionLog) checkVersion() error {
 func (l *sessionLog) takeEntry() {
 	id, ok := l.memberText(memberID, 0)
 	if !ok || len(id) == 0 {
-		l.problem(ProblemBadID, "skipped: the id is %s, not a string of 1 to %d bytes", l.describe(memberID), maxID)
+		l.problem(ProblemBadID, "skipped: its id is %s; an id is a string of 1 to %d bytes", l.describe(memberID), maxID)
 		return
 	}
 	parent, ok := l.memberText(memberParent, 1)
@@ -255,7 +255,7 @@ func (l *sessionLog) takeEntry() {
 	case !s.isNew():
 		l.problem(ProblemDuplicateID, "%s was declared on line %d already; this line counts", quoteID(string(id)), s.line)
 	case s.orphans > 0:
-		l.problem(ProblemLateParent, "%d entries before this line have %s as their parent", s.orphans, quoteID(string(id)))
+		l.problem(ProblemLateParent, "%s comes after entries that name it as their parent (%d of them)", quoteID(string(id)), s.orphans)
 	}
 	l.leaf = s.node
 	l.entries++
@@ -294,16 +294,19 @@ func (l *sessionLog) describe(which int) string {
 	return "too long"
 }
 
-// unterminated describes the last line if it has no newline.
-func (l *sessionLog) unterminated() (Problem, bool) {
-	text := "it does not count: it is not a whole JSON value yet"
+// lastLine describes what is unusual about the end of the file, if anything is.
+func (l *sessionLog) lastLine() (Problem, bool) {
+	const untilMore = "it counts until more is written"
 	switch l.scan.kind() {
 	case lineBlank:
-		return Problem{}, false
+		if l.held.line == 0 {
+			return Problem{}, false
+		}
+		return Problem{l.held.line, ProblemUnterminated, "white space that is none in JSON ends the file; " + untilMore}, true
 	case lineObject, lineOther:
-		text = "it counts until more is written to it"
+		return Problem{l.line, ProblemUnterminated, "the last line has no newline; " + untilMore}, true
 	}
-	return Problem{l.line, ProblemUnterminated, "the last line has no newline; " + text}, true
+	return Problem{l.line, ProblemUnterminated, "the last line has no newline; it is not a whole JSON value yet and does not count"}, true
 }
 
 // problems returns what Pi wouldn't have written, by line.
@@ -319,7 +322,7 @@ func (l *sessionLog) problems() []Problem {
 				quoteID(nd.id), quoteID(l.tree.nodes[nd.parent].id))})
 		}
 	}
-	if p, ok := l.unterminated(); ok {
+	if p, ok := l.lastLine(); ok {
 		all.add(p)
 	}
 	return all.sorted()

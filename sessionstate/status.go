@@ -10,9 +10,13 @@ import (
 // Status is what can be said of the database without showing a value (Y10).
 type Status struct {
 	Path    string
+	File    FileStat     // sizes of the database's files
 	Locks   []Lock       // by session
 	Plugins []PluginRows // by plugin
 }
+
+// FileStat is the size of a database's files.
+type FileStat = sqlite.Stat
 
 // Lock is one row of write_lock.
 type Lock struct {
@@ -56,8 +60,12 @@ func (st *Store) Status(ctx context.Context, session string) (status Status, err
 }
 
 func readStatus(rx *sqlite.Rx, path, session string, now time.Time) (Status, error) {
-	s := Status{Path: path}
-	err := rx.Query(selectLocks, func(r sqlite.Row) error {
+	file, err := rx.Stat()
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Path: path, File: file}
+	err = rx.Query(selectLocks, func(r sqlite.Row) error {
 		l := Lock{Session: r.Text(0), Holder: r.Text(1), Acquired: time.UnixMilli(r.Int64(2))}
 		l.Alive = liveness(l.Holder)
 		l.Expired = expired(l.Acquired, now)

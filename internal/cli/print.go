@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -69,11 +71,38 @@ func (t *Table) Row(cells ...any) {
 // Flush prints the table.
 func (t *Table) Flush() error { return t.w.Flush() }
 
-// JSON prints one value on one line.
+// JSON prints one value on one line. What a terminal might act on is written as a JSON escape, so that the
+// document says the same.
 func JSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeJSON(buf.Bytes()))
+	return err
+}
+
+// escapeJSON escapes what is not printable and not ASCII: outside strings a document has none of that.
+func escapeJSON(doc []byte) []byte {
+	safe := func(r rune) bool { return r < 0x7f || unicode.IsPrint(r) }
+	if bytes.IndexFunc(doc, func(r rune) bool { return !safe(r) }) < 0 {
+		return doc
+	}
+	var b bytes.Buffer
+	for _, r := range string(doc) {
+		switch {
+		case safe(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }
 
 // Time is a moment for programs, in both forms that they like.

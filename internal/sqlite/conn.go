@@ -8,15 +8,32 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
+	"github.com/ncruces/go-sqlite3/vfs"
+
+	"pistate/schema"
 )
+
+// busyTimeout is how long a statement waits for the lock of another connection (S2).
+const busyTimeout = 5 * time.Second
+
+// maxRow bounds a value, and a row with all its values, in bytes. Three copies of it, which is what
+// writing one takes, must fit into the memory of a connection; beyond that SQLite would fail in worse ways.
+const maxRow = 80 << 20
 
 // conn is one connection with its prepared statements, used by one goroutine at a time.
 type conn struct {
-	db    *sqlite3.Conn
-	path  string
-	stmts map[string]*cached
+	db     *sqlite3.Conn
+	path   string
+	id     fs.FileInfo // the database file that is open
+	stmts  map[string]*cached
+	broken error // set once SQLite has failed inside: its memory can't be trusted any more
 }
 
 // cached is a prepared statement that stays with its connection. The texts are constants of the packages
@@ -26,34 +43,145 @@ type cached struct {
 	busy bool // in use by an outer query
 }
 
-// openConn opens a resolved path; params are URI parameters in pairs.
-func openConn(ctx context.Context, path string, flags sqlite3.OpenFlag, params ...string) (*conn, error) {
-	db, err := sqlite3.OpenFlags(uri(path, params...), flags|sqlite3.OPEN_URI)
-	if err != nil {
-		return nil, translate(path, err)
+// opening says how a database is opened.
+type opening struct {
+	readOnly  bool
+	immutable bool
+	role      role
+	large     bool // much memory and a big page cache: for work on the whole database
+}
+
+// The memory of a large connection is address space that is reserved, and used as needed.
+const (
+	largeMemory = 1 << 30   // bytes
+	largeCache  = 200 << 10 // KiB
+)
+
+// openConn opens a resolved path. The context is used until the caller sets another one.
+func openConn(ctx context.Context, path string, o opening) (*conn, error) {
+	params := []string{"mode", "rw", roleParam, string(o.role)}
+	if o.readOnly {
+		params[1] = "ro"
 	}
-	c := &conn{db: db, path: path, stmts: map[string]*cached{}}
+	if o.immutable {
+		params = append(params, "immutable", "1")
+	}
+	opened := ctx
+	if o.large {
+		opened = sqlite3.WithMaxMemory(ctx, largeMemory)
+	}
+	c := &conn{path: path, stmts: map[string]*cached{}}
+	err := c.try(func() (err error) {
+		c.db, err = sqlite3.OpenContext(opened, uri(path, params...))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	c.db.SetInterrupt(ctx)
+	if err := c.prepare(o); err != nil {
+		return nil, join(err, c.close())
+	}
 	return c, nil
 }
 
-func (c *conn) close() error {
-	c.db.SetInterrupt(context.Background())
-	for _, s := range c.stmts {
-		_ = s.Close() // reports the last step's error again
+// prepare makes the settings that don't touch the file.
+func (c *conn) prepare(o opening) error {
+	err := c.try(func() error {
+		file, err := c.file()
+		if err != nil {
+			return err
+		}
+		if c.id, err = file.Stat(); err != nil {
+			return err
+		}
+		return c.db.BusyTimeout(busyTimeout)
+	})
+	if err != nil {
+		return err
 	}
-	return translate(c.path, c.db.Close())
+	settings := "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
+	if o.readOnly {
+		settings += "PRAGMA query_only = ON;"
+	}
+	if o.role == frozen {
+		settings += "PRAGMA locking_mode = EXCLUSIVE;"
+	}
+	if o.large {
+		settings += "PRAGMA cache_size = -" + strconv.Itoa(largeCache)
+	} else {
+		c.db.Limit(sqlite3.LIMIT_LENGTH, maxRow)
+	}
+	return c.exec(settings)
+}
+
+// file returns the database file that is open. It is called within try.
+func (c *conn) file() (osFile, error) {
+	file, err := c.db.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
+	if err != nil {
+		return nil, err
+	}
+	if opened, ok := file.(vfs.File); ok {
+		// go-sqlite3 wraps every main database in a layer that checks checksums.
+		if inner, ok := vfsutil.UnwrapFile[osFile](opened); ok {
+			return inner, nil
+		}
+	}
+	return nil, fmt.Errorf("sqlite: %T is no file of the operating system", file)
+}
+
+// try makes one call into SQLite. A panic in there must not end the process: SQLite ran out of its memory,
+// or met damage that it was not made for.
+func (c *conn) try(call func() error) (err error) {
+	if c.broken != nil {
+		return c.broken
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.broken = schema.Errorf(schema.Storage, "%s: SQLite failed inside: %v (open the database again; if it comes back, verify it)", c.path, p)
+			err = c.broken
+		}
+	}()
+	return translate(c.path, call())
+}
+
+func (c *conn) close() error {
+	if c.db == nil {
+		return nil
+	}
+	c.db.SetInterrupt(context.Background())
+	failed := c.broken != nil
+	c.broken = nil
+	err := c.try(func() error {
+		for _, s := range c.stmts {
+			_ = s.Close() // reports the last step's error again
+		}
+		return c.db.Close()
+	})
+	if failed {
+		return nil // what went wrong has been reported
+	}
+	return err
 }
 
 // exec runs statements without parameters or rows.
-func (c *conn) exec(sql string) error { return translate(c.path, c.db.Exec(sql)) }
+func (c *conn) exec(sql string) error {
+	return c.try(func() error { return c.db.Exec(sql) })
+}
 
 func (c *conn) pragma(name string) (v int64, err error) {
-	err = (&Rx{c}).Query("PRAGMA "+name, func(r Row) error {
+	err = c.run("PRAGMA "+name, func(r Row) error {
 		v = r.Int64(0)
 		return nil
-	})
+	}, nil)
 	return v, err
+}
+
+func (c *conn) config(op sqlite3.DBConfig, on bool) error {
+	return c.try(func() error {
+		_, err := c.db.Config(op, on)
+		return err
+	})
 }
 
 // stmt returns the prepared form of sql, and what to call when done with it.
@@ -62,48 +190,77 @@ func (c *conn) stmt(sql string) (*sqlite3.Stmt, func(), error) {
 	if s != nil && !s.busy {
 		s.busy = true
 		return s.Stmt, func() {
-			_ = s.Reset() // reports the last step's error again
-			_ = s.ClearBindings()
+			_ = c.try(func() error {
+				_ = s.Reset() // reports the last step's error again
+				return s.ClearBindings()
+			})
 			s.busy = false
 		}, nil
 	}
-	prepared, tail, err := c.db.PrepareFlags(sql, sqlite3.PREPARE_PERSISTENT)
+	var prepared *sqlite3.Stmt
+	var tail string
+	err := c.try(func() (err error) {
+		prepared, tail, err = c.db.PrepareFlags(sql, sqlite3.PREPARE_PERSISTENT)
+		return err
+	})
 	if err != nil {
-		return nil, nil, translate(c.path, err)
+		return nil, nil, err
 	}
-	if prepared == nil || tail != "" {
+	finalize := func() { _ = c.try(func() error { return prepared.Close() }) }
+	if prepared == nil || strings.TrimSpace(tail) != "" {
+		finalize()
 		return nil, nil, fmt.Errorf("sqlite: one statement expected in %q", sql)
 	}
 	if s != nil { // a recursive use: this one is not kept
-		return prepared, func() { _ = prepared.Close() }, nil
+		return prepared, finalize, nil
 	}
 	c.stmts[sql] = &cached{Stmt: prepared}
 	return c.stmt(sql)
 }
 
-func (c *conn) run(sql string, row func(Row) error, args []any) (err error) {
+// run runs one statement and calls row for each row of its result.
+func (c *conn) run(sql string, row func(Row) error, args []any) error {
 	s, done, err := c.stmt(sql)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if n := s.BindCount(); n != len(args) {
-		return fmt.Errorf("sqlite: %d parameters for the %d of %q", len(args), n, sql)
+	if err := c.bind(s, sql, args); err != nil {
+		return err
 	}
-	for i, a := range args {
-		if err := bind(s, i+1, a); err != nil {
-			return translate(c.path, err)
+	for {
+		var more bool
+		err := c.try(func() error {
+			more = s.Step()
+			return s.Err()
+		})
+		if err != nil || !more {
+			return err
 		}
-	}
-	for s.Step() {
 		if row == nil {
 			continue
 		}
 		if err := row(Row{s}); err != nil {
 			return err
 		}
+		if err := s.Err(); err != nil { // of reading a column
+			return translate(c.path, err)
+		}
 	}
-	return translate(c.path, s.Err())
+}
+
+func (c *conn) bind(s *sqlite3.Stmt, sql string, args []any) error {
+	return c.try(func() error {
+		if n := s.BindCount(); n != len(args) {
+			return fmt.Errorf("sqlite: %d parameters for the %d of %q", len(args), n, sql)
+		}
+		for i, a := range args {
+			if err := bind(s, i+1, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func bind(s *sqlite3.Stmt, i int, arg any) error {
@@ -119,19 +276,32 @@ func bind(s *sqlite3.Stmt, i int, arg any) error {
 	case float64:
 		return s.BindFloat(i, v)
 	case string:
+		if len(v) > maxRow {
+			return tooLong(len(v))
+		}
 		return s.BindText(i, v)
 	case []byte:
-		if v == nil {
+		switch {
+		case v == nil:
 			return s.BindNull(i)
+		case len(v) > maxRow:
+			return tooLong(len(v))
 		}
 		return s.BindBlob(i, v)
 	case Text:
+		if len(v) > maxRow {
+			return tooLong(len(v))
+		}
 		return s.BindRawText(i, v)
 	}
 	return fmt.Errorf("sqlite: parameter %d: no binding for %T", i, arg)
 }
 
-// Text binds bytes as TEXT; a plain []byte binds as BLOB.
+func tooLong(n int) error {
+	return schema.Errorf(schema.Limit, "a value of %d bytes is longer than the %d that a row may have", n, maxRow)
+}
+
+// Text binds bytes as TEXT; a plain []byte binds as BLOB. A nil Text binds as NULL.
 type Text []byte
 
 // Rx reads one consistent snapshot. It is valid only inside the function that it was given to.
@@ -158,7 +328,7 @@ func (rx *Rx) QueryRow(sql string, row func(Row) error, args ...any) (found bool
 	return found && err == nil, err
 }
 
-// Exec runs one statement and returns the number of rows that it changed.
+// Exec runs one INSERT, UPDATE or DELETE and returns the number of rows that it changed.
 func (tx *Tx) Exec(sql string, args ...any) (changed int64, err error) {
 	if err := tx.c.run(sql, nil, args); err != nil {
 		return 0, err

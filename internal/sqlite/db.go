@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -12,16 +13,12 @@ import (
 	"pistate/schema"
 )
 
-// The settings of every writer (S2). The WAL is bounded without being cut after each checkpoint: commits
-// into a WAL that has already grown are 2-3 times faster than into one that grows.
+// The settings of every writer, besides the busy timeout (S2). The WAL is bounded without being cut after
+// each checkpoint: commits into a WAL that has already grown are 2-3 times faster than into one that grows.
 const (
-	busyTimeout       = 5 * time.Second
 	walAutoCheckpoint = 1000     // pages
 	journalSizeLimit  = 32 << 20 // bytes
 )
-
-// maxReaders is the number of reading connections that a DB opens at most, each when first needed.
-const maxReaders = 4
 
 // Schema is what a package knows of the database that it keeps.
 type Schema struct {
@@ -41,25 +38,29 @@ type DB struct {
 	mu      sync.Mutex // guards the writing connection
 	writer  *conn
 	cookie  int64 // PRAGMA schema_version of the last verification
-	failure error // set once: the file was replaced, or the DB closed
+	failure error // set once: the file was replaced, SQLite failed inside, or the DB was closed
 
 	queue   queue
 	readers pool
 }
 
 // Open opens the database at a resolved path for writing and creates it, with its directory, if it is
-// missing (S5, S7). Nothing is written to an existing file before its identity and shape are verified (S4).
+// missing (S5, S7). Nothing is written, created or changed at an existing database before its identity and
+// shape are verified (S4).
 func Open(ctx context.Context, path string, s Schema) (*DB, error) {
-	if err := prepareFile(path); err != nil {
+	if err := createDatabase(path); err != nil {
 		return nil, err
 	}
 	db := &DB{path: path, schema: s}
 	db.queue.run = db.commit
-	db.readers.open = func() (*conn, error) { return openLive(path) }
-	var err error
+	db.readers.open = db.openReader
 	// The first switch to WAL and the recovery of a WAL can report BUSY in spite of the timeout.
 	for deadline := time.Now().Add(2 * busyTimeout); ; time.Sleep(2 * time.Millisecond) {
-		if err = db.openWriter(ctx); err == nil {
+		err := db.inspect(ctx)
+		if err == nil {
+			err = db.openWriter(ctx)
+		}
+		if err == nil {
 			return db, nil
 		}
 		if !transient(err) || ctx.Err() != nil || time.Now().After(deadline) {
@@ -68,34 +69,53 @@ func Open(ctx context.Context, path string, s Schema) (*DB, error) {
 	}
 }
 
+// inspect verifies an existing database without touching it. Opening it for writing would leave files beside
+// it, and play back a journal.
+func (db *DB) inspect(ctx context.Context) error {
+	file, err := identify(db.path)
+	if err != nil || file.size() == 0 {
+		return translate(db.path, err)
+	}
+	r, err := OpenReader(ctx, db.path, func(rx *Rx) error {
+		_, err := db.verifyUnlessEmpty(rx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.Close()
+}
+
+func (db *DB) verifyUnlessEmpty(rx *Rx) (empty bool, err error) {
+	if empty, err = isEmpty(rx); err == nil && !empty {
+		err = db.verify(rx)
+	}
+	return empty, err
+}
+
 func (db *DB) openWriter(ctx context.Context) (err error) {
-	c, err := openConn(ctx, db.path, sqlite3.OPEN_READWRITE)
+	c, err := openConn(ctx, db.path, opening{role: writer})
 	if err != nil {
 		return err
 	}
 	defer func() {
 		c.db.SetInterrupt(context.Background())
 		if err != nil {
-			err = errors.Join(err, c.close())
+			err = join(err, c.close())
 		}
 	}()
-	if err := c.db.BusyTimeout(busyTimeout); err != nil {
-		return translate(db.path, err)
-	}
-	// Until the file is known to be ours, closing it must not write to it either.
+	// Until this file too is known to be ours, closing it must not write to it either.
 	if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
 		return err
 	}
-	empty, err := isEmpty(&Rx{c})
+	empty, err := db.verifyUnlessEmpty(&Rx{c})
 	if err != nil {
 		return err
 	}
-	if !empty {
-		if err := db.verify(&Rx{c}); err != nil {
-			return err
-		}
-	}
 	if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
+		return err
+	}
+	if err := restrict(db.path); err != nil {
 		return err
 	}
 	if err := c.writerSettings(); err != nil {
@@ -130,15 +150,15 @@ func isEmpty(rx *Rx) (empty bool, err error) {
 
 // create makes the schema, unless another process did so since isEmpty looked (S7).
 func (db *DB) create(c *conn) (err error) {
-	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := c.begin(); err != nil {
 		return err
 	}
-	tx := &Tx{Rx{c}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.rollback())
+			err = join(err, c.rollback())
 		}
 	}()
+	tx := &Tx{Rx{c}}
 	empty, err := isEmpty(&tx.Rx)
 	if err != nil {
 		return err
@@ -151,7 +171,7 @@ func (db *DB) create(c *conn) (err error) {
 	if err := db.verify(&tx.Rx); err != nil {
 		return err
 	}
-	return c.exec("COMMIT")
+	return c.commit()
 }
 
 // verify runs the schema's verification and remembers the schema cookie that it saw.
@@ -161,99 +181,119 @@ func (db *DB) verify(rx *Rx) error {
 		return err
 	}
 	if err := db.schema.Verify(rx); err != nil {
-		return err
+		return mismatch(db.path, err)
 	}
 	db.cookie = cookie
 	return nil
 }
 
-// writerSettings applies the settings of a writer and reads back those that data safety depends on (S2).
+// writerSettings applies the settings of a writer and reads them back (S2): some of them SQLite refuses
+// without an error.
 func (c *conn) writerSettings() error {
 	mode := ""
-	err := (&Rx{c}).Query("PRAGMA journal_mode = WAL", func(r Row) error { mode = r.Text(0); return nil })
+	err := c.run("PRAGMA journal_mode = WAL", func(r Row) error { mode = r.Text(0); return nil }, nil)
 	if err != nil {
 		return err
 	}
 	if mode != "wal" {
 		return schema.Errorf(schema.Storage, "%s: journal mode is %q, not WAL: the file system lacks shared memory or locks; put the database on a local disk", c.path, mode)
 	}
-	err = c.exec(fmt.Sprintf(`
-		PRAGMA synchronous        = FULL;
-		PRAGMA foreign_keys       = ON;
-		PRAGMA trusted_schema     = OFF;
-		PRAGMA temp_store         = MEMORY;
-		PRAGMA wal_autocheckpoint = %d;
-		PRAGMA journal_size_limit = %d`, walAutoCheckpoint, journalSizeLimit))
-	if err != nil {
-		return err
-	}
-	for name, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1} {
-		got, err := c.pragma(name)
+	for _, s := range []struct {
+		name string
+		want int64
+	}{
+		{"synchronous", 2}, // FULL
+		{"foreign_keys", 1},
+		{"temp_store", 2}, // MEMORY
+		{"wal_autocheckpoint", walAutoCheckpoint},
+		{"journal_size_limit", journalSizeLimit},
+		{"busy_timeout", busyTimeout.Milliseconds()},
+	} {
+		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", s.name, s.want)); err != nil {
+			return err
+		}
+		got, err := c.pragma(s.name)
 		if err != nil {
 			return err
 		}
-		if got != want {
-			return schema.Errorf(schema.Storage, "%s: SQLite did not accept %s (it says %d)", c.path, name, got)
+		if got != s.want {
+			return schema.Errorf(schema.Storage, "%s: SQLite did not accept %s = %d (it says %d)", c.path, s.name, s.want, got)
 		}
 	}
 	return nil
 }
 
-func (c *conn) config(op sqlite3.DBConfig, on bool) error {
-	_, err := c.db.Config(op, on)
-	return translate(c.path, err)
-}
+func (c *conn) begin() error  { return c.run("BEGIN IMMEDIATE", nil, nil) }
+func (c *conn) commit() error { return c.run("COMMIT", nil, nil) }
 
 // rollback ends a transaction if there still is one: some errors end it by themselves.
 func (c *conn) rollback() error {
-	if c.db.GetAutocommit() {
+	if c.broken != nil || c.db.GetAutocommit() {
 		return nil
 	}
-	return c.exec("ROLLBACK")
+	return c.run("ROLLBACK", nil, nil)
 }
 
 // Path returns the resolved path.
 func (db *DB) Path() string { return db.path }
 
 // Write runs fn in an immediate transaction, and returns when its effects are durable, or undone. fn runs
-// once and must not use db itself. Calls that arrive while a transaction is being made share the next one,
-// each in its own savepoint: one of them failing leaves the others as they are. When the transaction has
-// committed, and before Write returns or any later transaction begins, committed is called, if it isn't nil.
+// at most once, on another goroutine, and must not use db itself. Calls that arrive while a transaction is
+// being made share the next one, each in its own savepoint: one of them failing leaves the others as they
+// are. When the transaction has committed, and before Write returns or any later transaction begins,
+// committed is called, if it isn't nil. A panic of either function reaches the caller of Write.
 //
 // A context that ends before fn has begun makes Write fail with [schema.Canceled] and fn never run;
 // once it has begun, the outcome is waited for.
+//
+// Where the disk is full or fails, SQLite may give up the whole transaction. Write then fails with
+// [schema.Storage] for all who shared it, and nothing of theirs is kept.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error, committed func()) error {
 	return db.queue.do(ctx, &op{fn: fn, committed: committed})
 }
 
 // commit runs one batch of operations in one transaction.
-func (db *DB) commit(take func() []*op) {
+func (db *DB) commit(q *queue) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if err := db.begin(); err != nil {
-		finish(take(), err)
+	err := db.begin() // may wait for another process, while more operations arrive
+	batch := q.take()
+	if err != nil {
+		finish(batch, err)
 		return
 	}
-	batch := take()
+	outcome := errGone
+	defer func() { // also when an operation ends this goroutine
+		outcome = join(outcome, db.writer.rollback())
+		begun := 0
+		for begun < len(batch) && batch[begun].begun {
+			begun++
+		}
+		q.putBack(batch[begun:])
+		finish(batch[:begun], outcome)
+	}()
+	outcome = db.runAll(batch)
+}
+
+var errGone = errors.New("sqlite: the function of a write ended its goroutine")
+
+// runAll runs the operations and commits, unless one of them has cost the whole transaction: then the rest
+// is left for the next one.
+func (db *DB) runAll(batch []*op) error {
 	tx := &Tx{Rx{db.writer}}
 	for _, o := range batch {
-		if o.runIn(tx, len(batch) > 1); db.writer.db.GetAutocommit() {
-			break // SQLite gave up the whole transaction
+		o.runIn(tx, len(batch) > 1)
+		if db.writer.broken != nil {
+			return db.writer.broken
+		}
+		if db.writer.db.GetAutocommit() {
+			return schema.Errorf(schema.Storage, "%s: SQLite gave up the transaction, and nothing of it was kept (%v)", db.path, o.err)
 		}
 	}
-	if db.writer.db.GetAutocommit() {
-		finish(batch, schema.Errorf(schema.Storage, "%s: SQLite rolled the transaction back", db.path))
-		return
-	}
 	if !anyKept(batch) {
-		finish(batch, db.writer.rollback())
-		return
+		return nil
 	}
-	if err := db.writer.exec("COMMIT"); err != nil {
-		finish(batch, errors.Join(err, db.writer.rollback()))
-		return
-	}
-	finish(batch, nil)
+	return db.writer.commit()
 }
 
 // begin starts an immediate transaction on the file that was opened (S9) with the schema that was
@@ -262,28 +302,46 @@ func (db *DB) begin() error {
 	if db.failure != nil {
 		return db.failure
 	}
-	if err := db.writer.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := db.writer.begin(); err != nil {
 		return err
 	}
-	err := db.checkInPlace()
+	err := db.mustBeInPlace()
 	if err == nil {
 		err = db.checkSchema()
 	}
 	if err != nil {
-		err = errors.Join(err, db.writer.rollback())
+		err = join(err, db.writer.rollback())
 	}
 	return err
 }
 
-func (db *DB) checkInPlace() error {
-	moved, err := db.writer.hasMoved()
-	if err != nil {
+// mustBeInPlace fails for ever once the file has been replaced (S9).
+func (db *DB) mustBeInPlace() error {
+	err := db.writer.mustBeInPlace()
+	if errors.Is(err, schema.Replaced) {
+		db.failure = err
+	}
+	return err
+}
+
+// mustBeInPlace refuses to go on if another file, or none, is at the path of the database or of its WAL.
+func (c *conn) mustBeInPlace() error {
+	moved := false
+	err := c.try(func() error {
+		file, err := c.file()
+		if err == nil {
+			moved, err = file.HasMoved()
+		}
 		return err
+	})
+	if err == nil && moved {
+		err = replaced(c.path)
 	}
-	if moved {
-		db.failure = schema.Errorf(schema.Replaced, "%s: the file is no longer the one that was opened (moved, removed or replaced); nothing was written; open it again", db.path)
-	}
-	return db.failure
+	return err
+}
+
+func replaced(path string) error {
+	return schema.Errorf(schema.Replaced, "%s: this or its -wal or -shm is no longer the file that was opened (moved, removed or replaced); nothing was done; open it again", path)
 }
 
 func (db *DB) checkSchema() error {
@@ -294,9 +352,22 @@ func (db *DB) checkSchema() error {
 	return db.verify(&Rx{db.writer})
 }
 
-// Read runs fn on one consistent snapshot. Several run at the same time; none waits for a writer.
+// Read runs fn on one consistent snapshot. Several run at the same time; none waits for a writer. A file
+// that was replaced is not read (S9).
 func (db *DB) Read(ctx context.Context, fn func(*Rx) error) error {
 	return db.readers.with(ctx, fn)
+}
+
+// openReader opens a connection to the same file as the writer's.
+func (db *DB) openReader() (*conn, error) {
+	c, err := openLive(context.Background(), db.path, opening{})
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(c.id, db.writer.id) {
+		return nil, join(replaced(db.path), c.close())
+	}
+	return c, nil
 }
 
 // DataVersion returns a number that changes when another connection, of this process or another, has
@@ -307,17 +378,23 @@ func (db *DB) DataVersion() (int64, error) {
 	if db.failure != nil {
 		return 0, db.failure
 	}
+	if err := db.mustBeInPlace(); err != nil {
+		return 0, err
+	}
 	return db.writer.pragma("data_version")
 }
 
-// Close waits for the writes that have begun and closes every connection. Later calls fail with
-// [schema.Closed].
+// Close waits for the writes and reads that have begun and closes every connection; it must not be called
+// from inside one. Later calls fail with [schema.Closed].
 func (db *DB) Close() error {
 	db.mu.Lock()
-	defer db.mu.Unlock()
 	if errors.Is(db.failure, schema.Closed) {
+		db.mu.Unlock()
 		return nil
 	}
 	db.failure = schema.Errorf(schema.Closed, "%s: the database is closed", db.path)
-	return errors.Join(db.readers.close(db.failure), db.writer.close())
+	closed := db.failure
+	db.mu.Unlock()
+	err := db.readers.close(closed) // first, so that the writer is the last one and leaves no WAL
+	return join(err, db.writer.close())
 }

@@ -24,15 +24,24 @@ func translate(path string, err error) error {
 		return &schema.Error{Code: schema.Canceled, Detail: path + ": " + err.Error(), Err: err}
 	}
 	code, hint := schema.Storage, ""
-	var sqliteCode sqlite3.ErrorCode
+	var sqliteCode sqlite3.ExtendedErrorCode
 	if errors.As(err, &sqliteCode) {
 		code, hint = explain(sqliteCode)
 	}
 	return &schema.Error{Code: code, Detail: fmt.Sprintf("%s: %v%s", path, err, hint), Err: err}
 }
 
-func explain(code sqlite3.ErrorCode) (schema.Code, string) {
+func explain(code sqlite3.ExtendedErrorCode) (schema.Code, string) {
 	switch code {
+	case sqlite3.CONSTRAINT_UNIQUE, sqlite3.CONSTRAINT_PRIMARYKEY, sqlite3.CONSTRAINT_ROWID:
+		return schema.Conflict, ""
+	case sqlite3.IOERR_LOCK, sqlite3.IOERR_RDLOCK, sqlite3.IOERR_UNLOCK, sqlite3.IOERR_CHECKRESERVEDLOCK,
+		sqlite3.IOERR_SHMOPEN, sqlite3.IOERR_SHMSIZE, sqlite3.IOERR_SHMLOCK, sqlite3.IOERR_SHMMAP:
+		return schema.Storage, noLocks
+	case sqlite3.CANTOPEN_SYMLINK:
+		return schema.Replaced, " (a symbolic link has taken the place of the file or of a directory; open it again)"
+	}
+	switch code.Code() {
 	case sqlite3.BUSY, sqlite3.LOCKED:
 		return schema.Busy, " (another process held the database for too long; try again)"
 	case sqlite3.INTERRUPT:
@@ -42,20 +51,48 @@ func explain(code sqlite3.ErrorCode) (schema.Code, string) {
 	case sqlite3.CORRUPT, sqlite3.FORMAT:
 		return schema.Corrupt, " (keep the file and its -wal; restore a backup, or salvage a copy with the sqlite3 program's .recover)"
 	case sqlite3.CONSTRAINT:
-		return schema.Conflict, ""
+		return schema.Invalid, ""
 	case sqlite3.TOOBIG:
 		return schema.Limit, ""
 	case sqlite3.FULL:
 		return schema.Storage, " (no space left; nothing of this command was kept)"
 	case sqlite3.PROTOCOL, sqlite3.NOLFS:
-		return schema.Storage, " (the file system does not support SQLite's locks; put the database on a local disk)"
+		return schema.Storage, noLocks
 	case sqlite3.READONLY, sqlite3.PERM, sqlite3.CANTOPEN, sqlite3.AUTH:
 		return schema.Storage, " (check the permissions of the file and its directory)"
 	}
 	return schema.Storage, ""
 }
 
+const noLocks = " (the file system does not support SQLite's locks; put the database on a local disk)"
+
 // transient reports whether trying again later can help.
 func transient(err error) bool {
 	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, sqlite3.LOCKED) || errors.Is(err, schema.Busy)
+}
+
+// cannotShare reports whether an error means that the -wal or -shm file can't be used together with others
+// from here, or that there is a journal to be played back. A file system that refuses locks is not meant:
+// reading on without them would be a risk that nobody was told of.
+func cannotShare(err error) bool {
+	return errors.Is(err, sqlite3.CANTOPEN) || errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.IOERR_SHMSIZE)
+}
+
+// mismatch names the file whose identity or shape was not what it should be.
+func mismatch(path string, err error) error {
+	if !errors.Is(err, schema.Incompatible) {
+		return err
+	}
+	return schema.Errorf(schema.Incompatible, "%s: %w", path, err)
+}
+
+// join returns both errors. Unlike errors.Join it returns a single one as it is.
+func join(err, second error) error {
+	switch {
+	case second == nil:
+		return err
+	case err == nil:
+		return second
+	}
+	return errors.Join(err, second)
 }

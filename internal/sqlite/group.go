@@ -3,7 +3,10 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"pistate/schema"
 )
@@ -15,6 +18,7 @@ const maxBatch = 128
 type op struct {
 	fn        func(*Tx) error
 	committed func()
+	begun     bool
 	err       error
 	panicked  any
 	done      chan struct{}
@@ -23,7 +27,7 @@ type op struct {
 // queue gathers operations that arrive while a transaction is being made, so that they share the next one
 // and its sync. A goroutine runs only while there is work.
 type queue struct {
-	run func(take func() []*op) // makes one transaction of what take returns
+	run func(*queue) // takes a batch and makes one transaction of it
 
 	mu      sync.Mutex
 	waiting []*op
@@ -64,25 +68,32 @@ func canceled(err error) error {
 func (q *queue) withdraw(o *op) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, w := range q.waiting {
-		if w == o {
-			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			return true
-		}
+	i := slices.Index(q.waiting, o)
+	if i < 0 {
+		return false
 	}
-	return false
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	return true
 }
 
+// drain makes transactions until there is nothing to do. An operation may end the goroutine
+// (runtime.Goexit, which is what a failing test does); then another one goes on.
 func (q *queue) drain() {
+	idle := false
+	defer func() {
+		if !idle {
+			go q.drain()
+		}
+	}()
 	for {
 		q.mu.Lock()
-		if len(q.waiting) == 0 {
+		if idle = len(q.waiting) == 0; idle {
 			q.running = false
 			q.mu.Unlock()
 			return
 		}
 		q.mu.Unlock()
-		q.run(q.take)
+		q.run(q)
 	}
 }
 
@@ -90,32 +101,46 @@ func (q *queue) take() []*op {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := min(len(q.waiting), maxBatch)
-	batch := append([]*op(nil), q.waiting[:n]...)
-	q.waiting = append(q.waiting[:0], q.waiting[n:]...)
+	batch := slices.Clone(q.waiting[:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
 	return batch
+}
+
+// putBack returns operations that have not begun to their place before all others.
+func (q *queue) putBack(ops []*op) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.Insert(q.waiting, 0, ops...)
 }
 
 // runIn runs the operation, in a savepoint of its own if it shares the transaction, and undoes it if it
 // fails.
 func (o *op) runIn(tx *Tx, shared bool) {
+	o.begun = true
 	if shared {
-		if o.err = tx.c.exec("SAVEPOINT op"); o.err != nil {
+		if o.err = tx.c.run("SAVEPOINT op", nil, nil); o.err != nil {
 			return
 		}
 	}
 	o.call(tx)
-	if !shared || tx.c.db.GetAutocommit() {
+	if tx.c.broken != nil || tx.c.db.GetAutocommit() {
+		return
+	}
+	if o.err == nil {
+		o.err = tx.c.checkDeferred()
+	}
+	if !shared {
 		return
 	}
 	if o.err != nil {
-		if err := tx.c.exec("ROLLBACK TO op"); err != nil {
+		if err := tx.c.run("ROLLBACK TO op", nil, nil); err != nil {
 			o.err = fmt.Errorf("%w (and it could not be undone alone: %w)", o.err, err)
 			_ = tx.c.rollback() // nothing of the batch may then be kept
 			return
 		}
 	}
-	if err := tx.c.exec("RELEASE op"); err != nil && o.err == nil {
-		o.err = err
+	if err := tx.c.run("RELEASE op", nil, nil); err != nil {
+		o.err = join(o.err, err)
 		_ = tx.c.rollback()
 	}
 }
@@ -127,29 +152,50 @@ func (o *op) call(tx *Tx) {
 			o.err = fmt.Errorf("panic: %v", p)
 		}
 	}()
+	o.err = errGone
 	o.err = o.fn(tx)
 }
 
-func anyKept(batch []*op) bool {
-	for _, o := range batch {
-		if o.err == nil {
-			return true
-		}
+// checkDeferred finds a violated deferred foreign key at the end of the operation that violated it. SQLite
+// itself would find it at the commit, and fail all operations that share the transaction.
+func (c *conn) checkDeferred() error {
+	var unresolved int64
+	err := c.try(func() (err error) {
+		unresolved, _, err = c.db.Status(sqlite3.DBSTATUS_DEFERRED_FKS, false)
+		return err
+	})
+	if err == nil && unresolved != 0 {
+		err = translate(c.path, sqlite3.CONSTRAINT_FOREIGNKEY)
 	}
-	return false
+	return err
+}
+
+func anyKept(batch []*op) bool {
+	return slices.ContainsFunc(batch, func(o *op) bool { return o.err == nil })
 }
 
 // finish reports the outcome of the transaction to every operation that did not fail by itself.
 func finish(batch []*op, err error) {
+	defer func() {
+		for _, o := range batch {
+			close(o.done)
+		}
+	}()
 	for _, o := range batch {
 		if o.err == nil {
 			o.err = err
 		}
 		if o.err == nil && o.committed != nil {
-			o.committed()
+			o.callCommitted()
 		}
 	}
-	for _, o := range batch {
-		close(o.done)
-	}
+}
+
+func (o *op) callCommitted() {
+	defer func() {
+		if p := recover(); p != nil {
+			o.panicked = p
+		}
+	}()
+	o.committed()
 }

@@ -12,20 +12,28 @@ import (
 )
 
 // Resolve returns the path by which one database file is known in this process: absolute, clean, with
-// every symbolic link followed. The file and its last directories need not exist yet. A link that points
-// nowhere is refused, because creating its target is not what its owner can have meant.
+// every symbolic link followed as the operating system would. The file and its last directories need not
+// exist yet. A link that points nowhere is refused, because creating its target is not what its owner can
+// have meant.
 func Resolve(path string) (string, error) {
 	switch {
 	case path == "":
 		return "", schema.Errorf(schema.Invalid, "database path is empty: give the path of a file")
 	case strings.ContainsRune(path, 0):
 		return "", schema.Errorf(schema.Invalid, "database path %q holds a NUL byte", path)
+	case os.IsPathSeparator(path[len(path)-1]):
+		return "", schema.Errorf(schema.Invalid, "database path %q names a directory: give the path of a file", path)
 	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", schema.Errorf(schema.Storage, "database path %q: %w", path, err)
+	if !filepath.IsAbs(path) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return "", schema.Errorf(schema.Storage, "database path %q: %w", path, err)
+		}
+		// Neither filepath.Abs nor Join: they would drop "link/..", which is not where it began if link
+		// leads elsewhere.
+		path = dir + string(filepath.Separator) + path
 	}
-	return resolveExisting(abs, "")
+	return resolveExisting(path, "")
 }
 
 // resolveExisting follows the links of the longest part of the path that exists and appends the rest.
@@ -40,15 +48,18 @@ func resolveExisting(path, rest string) (string, error) {
 	if _, lerr := os.Lstat(path); lerr == nil {
 		return "", schema.Errorf(schema.Invalid, "database path %s is a symbolic link to something that does not exist", path)
 	}
-	parent := filepath.Dir(path)
-	if parent == path {
+	dir, base := filepath.Split(path)
+	for len(dir) > 1 && os.IsPathSeparator(dir[len(dir)-1]) {
+		dir = dir[:len(dir)-1]
+	}
+	if dir == "" || dir == path {
 		return "", schema.Errorf(schema.Storage, "database path %s: %w", path, err)
 	}
-	return resolveExisting(parent, filepath.Join(filepath.Base(path), rest))
+	return resolveExisting(dir, filepath.Join(base, rest))
 }
 
 // uri spells a resolved path so that SQLite opens exactly that file: no character of it is taken for a
-// query, a fragment or an escape (S10).
+// query, a fragment or an escape (S10). The parameters come in pairs.
 func uri(path string, params ...string) string {
 	q := url.Values{"vfs": {vfsName}}
 	for i := 0; i+1 < len(params); i += 2 {

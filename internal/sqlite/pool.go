@@ -1,0 +1,121 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+
+	"pistate/schema"
+)
+
+// maxReaders is the number of reading connections that a DB opens at most, each when first needed.
+const maxReaders = 4
+
+// pool is a few reading connections, opened when needed and kept.
+type pool struct {
+	open func() (*conn, error)
+
+	mu     sync.Mutex
+	idle   []*conn
+	slots  chan struct{} // one token per connection in use
+	closed error
+}
+
+func (p *pool) with(ctx context.Context, fn func(*Rx) error) error {
+	c, err := p.get(ctx)
+	if err != nil {
+		return err
+	}
+	keep := false // nor if fn panics
+	defer func() { p.put(c, keep) }()
+	if err := c.mustBeInPlace(); err != nil {
+		return err
+	}
+	err = c.view(ctx, fn)
+	keep = c.broken == nil
+	return err
+}
+
+func (p *pool) get(ctx context.Context) (*conn, error) {
+	slots := p.tokens()
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, schema.Errorf(schema.Canceled, "read was not begun: %w", ctx.Err())
+	}
+	c, err := p.pop()
+	if c == nil && err == nil {
+		c, err = p.open()
+	}
+	if err != nil {
+		<-slots
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *pool) tokens() chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots == nil {
+		p.slots = make(chan struct{}, maxReaders)
+	}
+	return p.slots
+}
+
+func (p *pool) pop() (*conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil || len(p.idle) == 0 {
+		return nil, p.closed
+	}
+	c := p.idle[len(p.idle)-1]
+	p.idle = p.idle[:len(p.idle)-1]
+	return c, nil
+}
+
+func (p *pool) put(c *conn, keep bool) {
+	p.mu.Lock()
+	keep = keep && p.closed == nil
+	if keep {
+		p.idle = append(p.idle, c)
+	}
+	p.mu.Unlock()
+	if !keep {
+		_ = c.close() // a reading connection holds nothing that could be lost
+	}
+	<-p.slots
+}
+
+// close closes all connections, the ones in use as soon as they are free.
+func (p *pool) close(reason error) error {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle, p.closed = nil, reason
+	p.mu.Unlock()
+	var err error
+	for _, c := range idle {
+		err = join(err, c.close())
+	}
+	slots := p.tokens()
+	for range maxReaders {
+		slots <- struct{}{}
+	}
+	for range maxReaders {
+		<-slots // for those who wait, to learn that there is nothing left
+	}
+	return err
+}
+
+// view runs fn on one snapshot of the connection.
+func (c *conn) view(ctx context.Context, fn func(*Rx) error) (err error) {
+	c.db.SetInterrupt(ctx)
+	defer c.db.SetInterrupt(context.Background())
+	if err := c.run("BEGIN DEFERRED", nil, nil); err != nil {
+		return err
+	}
+	defer func() {
+		c.db.SetInterrupt(context.Background())
+		err = join(err, c.rollback())
+	}()
+	return fn(&Rx{c})
+}

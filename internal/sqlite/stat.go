@@ -1,0 +1,35 @@
+package sqlite
+
+// Stat is what a status command says of a database's files. Sizes are in bytes.
+type Stat struct {
+	Bytes     int64 `json:"bytes"`     // the database file
+	WALBytes  int64 `json:"walBytes"`  // its -wal file; 0 if there is none
+	PageSize  int64 `json:"pageSize"`  // of one page
+	Pages     int64 `json:"pages"`     // of the snapshot, those that are only in the WAL included
+	FreePages int64 `json:"freePages"` // of Pages, those that hold nothing and will be used again
+}
+
+// Stat reads the sizes of the database. The page counts belong to the snapshot; the files are measured now.
+func (rx *Rx) Stat() (Stat, error) {
+	var s Stat
+	for _, f := range []struct {
+		path  string
+		bytes *int64
+	}{{rx.c.path, &s.Bytes}, {rx.c.path + "-wal", &s.WALBytes}} {
+		id, err := identify(f.path)
+		if err != nil {
+			return Stat{}, translate(f.path, err)
+		}
+		*f.bytes = id.size()
+	}
+	for _, p := range []struct {
+		name  string
+		value *int64
+	}{{"page_size", &s.PageSize}, {"page_count", &s.Pages}, {"freelist_count", &s.FreePages}} {
+		var err error
+		if *p.value, err = rx.c.pragma(p.name); err != nil {
+			return Stat{}, err
+		}
+	}
+	return s, nil
+}

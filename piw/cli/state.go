@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pistate/internal/cli"
+	"pistate/internal/sqlite"
+)
+
+// StateCmd groups what can be done with any state database: the kind is recognised by what is in the file.
+type StateCmd struct {
+	Status StateStatusCmd `cmd:"" help:"Counts and sizes; nothing private."`
+	Verify StateVerifyCmd `cmd:"" help:"Check integrity, foreign keys, identity and shape; exit 1 if something is wrong."`
+	Backup StateBackupCmd `cmd:"" help:"Copy the database, live or not, into a new file."`
+}
+
+// StateStatusCmd prints what a status may show of any database: counts and sizes (V3).
+type StateStatusCmd struct{ stateDB }
+
+// Run prints the status.
+func (c *StateStatusCmd) Run(env *cli.Env) error {
+	kind, path, err := c.find(env)
+	if err != nil {
+		return err
+	}
+	status, err := kind.status(env, path)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return cli.JSON(env.Stdout, status)
+	}
+	fmt.Fprintf(env.Stdout, "database    %s (%s)\n", cli.Escape(status.Path), status.Kind)
+	fmt.Fprintf(env.Stdout, "size        %s in %d pages, %d of them free\n", cli.Size(status.Bytes), status.Pages, status.FreePages)
+	fmt.Fprintf(env.Stdout, "WAL         %s\n", cli.Size(status.WALBytes))
+	for _, f := range status.facts() {
+		fmt.Fprintf(env.Stdout, "%-11s %d\n", f.name, f.count)
+	}
+	return nil
+}
+
+// stateStatus is the document of `state status --json`.
+type stateStatus struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+	sqlite.Stat
+	Counts map[string]int64 `json:"counts"`
+}
+
+type fact struct {
+	name  string
+	count int64
+}
+
+// facts returns the counts by name.
+func (s stateStatus) facts() []fact {
+	var facts []fact
+	for name, count := range s.Counts {
+		facts = append(facts, fact{strings.ReplaceAll(name, "_", " "), count})
+	}
+	slices.SortFunc(facts, func(a, b fact) int { return strings.Compare(a.name, b.name) })
+	return facts
+}
+
+// StateVerifyCmd checks a database.
+type StateVerifyCmd struct {
+	stateDB
+	Quick bool `xor:"depth" help:"Don't check whether indexes match their tables: several times as fast."`
+	Deep  bool `xor:"depth" help:"Also check what SQLite knows nothing of: sequences, digests, ids, values."`
+}
+
+type verifyJSON struct {
+	Path     string           `json:"path"`
+	Kind     string           `json:"kind"`
+	OK       bool             `json:"ok"`
+	Outcomes []sqlite.Outcome `json:"outcomes"`
+}
+
+// Run prints one line per check.
+func (c *StateVerifyCmd) Run(env *cli.Env) error {
+	kind, path, err := c.find(env)
+	if err != nil {
+		return err
+	}
+	show, end := env.Progress("verifying")
+	report, err := kind.check(env, path, checkOptions{c.Quick, c.Deep, show})
+	end()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = cli.JSON(env.Stdout, verifyJSON{report.Path, kind.name, report.OK(), report.Outcomes})
+	} else {
+		printReport(env, report)
+	}
+	if err == nil && !report.OK() {
+		err = cli.ErrFailedCheck
+	}
+	return err
+}
+
+func printReport(env *cli.Env, report sqlite.Report) {
+	for _, o := range report.Outcomes {
+		note := ""
+		if o.Note != "" {
+			note = "  (" + o.Note + ")"
+		}
+		fmt.Fprintf(env.Stdout, "%-8s %s%s\n", o.Status, o.Name, cli.Escape(note))
+		for _, f := range o.Findings {
+			fmt.Fprintf(env.Stdout, "         - %s\n", cli.Escape(f))
+		}
+		if o.More > 0 {
+			fmt.Fprintf(env.Stdout, "         - and %d more\n", o.More)
+		}
+	}
+}
+
+// StateBackupCmd copies a database.
+type StateBackupCmd struct {
+	stateDB
+	Target string `arg:"" help:"Absolute path of the copy; there may be no such file yet."`
+}
+
+// Run makes the backup and says what it holds.
+func (c *StateBackupCmd) Run(env *cli.Env) error {
+	kind, path, err := c.find(env)
+	if err != nil {
+		return err
+	}
+	show, end := env.Progress("backing up")
+	result, err := kind.backup(env, path, c.Target, show)
+	end()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return cli.JSON(env.Stdout, result)
+	}
+	rows := int64(0)
+	for _, n := range result.Rows {
+		rows += n
+	}
+	_, err = fmt.Fprintf(env.Stdout, "%s: %s, %d tables, %d rows, verified\n", cli.Escape(result.Path), cli.Size(result.Bytes), len(result.Rows), rows)
+	return err
+}
