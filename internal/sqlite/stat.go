@@ -2,11 +2,11 @@ package sqlite
 
 // Stat is what a status command says of a database's files. Sizes are in bytes.
 type Stat struct {
-	Bytes     int64 `json:"bytes"`     // the database file
-	WALBytes  int64 `json:"walBytes"`  // its -wal file; 0 if there is none
-	PageSize  int64 `json:"pageSize"`  // of one page
-	Pages     int64 `json:"pages"`     // of the snapshot, those that are only in the WAL included
-	FreePages int64 `json:"freePages"` // of Pages, those that hold nothing and will be used again
+	Bytes     int64 `json:"bytes"`      // the database file
+	WALBytes  int64 `json:"wal_bytes"`  // its -wal file; 0 if there is none
+	PageSize  int64 `json:"page_size"`  // of one page
+	Pages     int64 `json:"pages"`      // of the snapshot, those that are only in the WAL included
+	FreePages int64 `json:"free_pages"` // of Pages, those that hold nothing and will be used again
 }
 
 // Stat reads the sizes of the database. The page counts belong to the snapshot; the files are measured now.
