@@ -12,7 +12,7 @@ const (
 	// maxDefinition is the longest definition, in bytes, that is taken apart. The longest of ours has some
 	// thousands; a stranger's may have a gigabyte.
 	maxDefinition = 64 << 10
-	// maxExcerpt is how much of a definition a message shows, in bytes.
+	// maxExcerpt is how much of a name or definition a message shows, in bytes.
 	maxExcerpt = 160
 )
 
@@ -136,7 +136,7 @@ func without(a, b []part, label string) (rest []part) {
 // name tells one part from the others with its label.
 func (p part) name() string {
 	if p.kind > 0 {
-		return printable(cut(p.label+" "+p.text(), 0))
+		return printable(p.label + " " + p.text())
 	}
 	return printable(p.label)
 }
@@ -160,26 +160,24 @@ func expectedFound(want, got string) string {
 		// Some words before the difference make its place known.
 		from = max(0, strings.LastIndexByte(want[:max(0, from-maxExcerpt/4)], ' '))
 	}
-	return "expected " + printable(cut(want, from)) + ", found " + printable(cut(got, from))
+	return "expected " + excerpt(want, from) + ", found " + excerpt(got, from)
 }
 
-// cut returns the excerpt of text that begins at from.
-func cut(text string, from int) string {
-	if text == "" {
+func excerpt(text string, from int) string {
+	switch {
+	case text == "":
 		return "nothing"
+	case from > 0:
+		return printable("…" + text[from:])
 	}
-	rest := text[from:]
-	if from > 0 {
-		rest = "…" + rest
-	}
-	if len(rest) > maxExcerpt {
-		rest = strings.ToValidUTF8(rest[:maxExcerpt], "") + "…"
-	}
-	return rest
+	return printable(text)
 }
 
-// printable quotes what could disturb a terminal or end the line: a stranger chose the text.
+// printable shortens a text, and quotes what could disturb a terminal or end the line: a stranger chose it.
 func printable(text string) string {
+	if len(text) > maxExcerpt {
+		text = strings.ToValidUTF8(text[:maxExcerpt], "") + "…"
+	}
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(text)
 	}

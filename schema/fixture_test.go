@@ -2,14 +2,11 @@ package schema
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/ncruces/go-sqlite3"
 )
 
 // row is one row to insert: the SQL literal of each column.
@@ -316,32 +313,6 @@ func resolve(decision, status, at string) string {
 		"UPDATE human_decisions SET status = '" + status + "', resolved_at = " + at + " WHERE decision_id = '" + decision + "';\n"
 }
 
-// bench is a workflow database with the fixture in it.
-type bench struct{ memory }
-
-// openBench returns a new database with every specimen's rows.
-func openBench(tb testing.TB) bench {
-	tb.Helper()
-	m := openState(tb)
-	m.exec(tb, "PRAGMA foreign_keys = ON")
-	m.exec(tb, fixtureSQL())
-	return bench{m}
-}
-
-// fixtureSQL is one transaction that inserts the rows of all specimens.
-func fixtureSQL() string {
-	var sql strings.Builder
-	sql.WriteString("BEGIN;\n")
-	for _, s := range specimens {
-		for _, r := range s.rows {
-			sql.WriteString(r.insert(s.table))
-		}
-	}
-	sql.WriteString(resolve("d0", "accepted", "3"))
-	sql.WriteString("COMMIT")
-	return sql.String()
-}
-
 // another returns the row of a specimen that the fixture does not have.
 func another(table string) row {
 	for _, s := range specimens {
@@ -364,43 +335,4 @@ func specimenOf(tb testing.TB, table string) specimen {
 // insertAnother is the SQL that inserts the specimen's other row, with other values in some columns.
 func (s specimen) insertAnother(values row) string {
 	return s.before + ";\n" + s.another.with(values).insert(s.table) + s.after
-}
-
-// errDeferred is a foreign key that would fail at COMMIT.
-var errDeferred = errors.New("FOREIGN KEY constraint failed at COMMIT")
-
-// try runs SQL as a transaction that is rolled back, and returns the error that it or its COMMIT would get.
-func (b bench) try(tb testing.TB, sql string) error {
-	tb.Helper()
-	b.exec(tb, "SAVEPOINT try")
-	err := b.Conn.Exec(sql)
-	if err == nil {
-		broken, _, statusErr := b.Status(sqlite3.DBSTATUS_DEFERRED_FKS, false)
-		if statusErr != nil {
-			tb.Fatal(statusErr)
-		}
-		if broken != 0 {
-			err = errDeferred
-		}
-	}
-	b.exec(tb, "ROLLBACK TO try; RELEASE try")
-	return err
-}
-
-// accepts fails the test unless the SQL succeeds.
-func (b bench) accepts(tb testing.TB, sql string) {
-	tb.Helper()
-	if err := b.try(tb, sql); err != nil {
-		tb.Errorf("refused: %v\nafter %s", err, sql)
-	}
-}
-
-// refuses fails the test unless the SQL fails with an error that contains the text.
-func (b bench) refuses(tb testing.TB, sql, text string) {
-	tb.Helper()
-	if err := b.try(tb, sql); err == nil {
-		tb.Errorf("accepted, expected %q\nafter %s", text, sql)
-	} else if !strings.Contains(err.Error(), text) {
-		tb.Errorf("refused with %q, expected %q\nafter %s", err, text, sql)
-	}
 }

@@ -27,9 +27,9 @@ type Object struct {
 	SQL   string // as stored; "" for an index that SQLite made for a constraint
 }
 
-// Shape is all that the schema of a database consists of, in the order in which SQLite keeps it. SQLite keeps no more
-// than these texts: columns, constraints and collations are what it reads in them at each opening. So two
-// databases whose texts have the same tokens have the same shape.
+// Shape is all that the schema of a database consists of, in the order in which SQLite stores it. SQLite
+// stores no more than these texts: columns, constraints and collations are what it reads in them at each
+// opening. So two databases whose texts have the same tokens have the same shape.
 type Shape []Object
 
 // ReadShape reads the shape of the main database. It leaves out the tables that SQLite makes for itself

@@ -79,6 +79,7 @@ func TestDiff(t *testing.T) {
 		{"column renamed", table("(a, b INT)"), table("(a, c INT)"), []string{"table t: column b: missing", "table t: column c: unexpected"}},
 		{"case of a column's name", table("(a, key INT)"), table("(a, KEY INT)"), []string{"table t: column key: missing", "table t: column KEY: unexpected"}},
 		{"a column that is a quoted keyword", table(`(a, "key" INT)`), table("(a, key INT)"), nil},
+		{"a column named like a constraint", table("(a, UNIQUE (a))"), table(`(a, "UNIQUE" (a))`), []string{"table t: UNIQUE (a): missing", "table t: column UNIQUE: unexpected"}},
 		{"columns in another order", table("(a, b)"), table("(b, a)"), []string{"table t: the order of its parts: expected (a, b), found (b, a)"}},
 		{"generated", table("(a, b AS (a + 1))"), table("(a, b AS (a + 1) STORED)"), []string{"table t: column b: expected AS (a + 1), found AS (a + 1) STORED"}},
 		{"collation", table("(a TEXT COLLATE NOCASE)"), table("(a TEXT)"), []string{"table t: column a: expected TEXT COLLATE NOCASE, found TEXT"}},
@@ -156,6 +157,7 @@ func TestDiffIsBounded(t *testing.T) {
 	}{
 		{"definition", "CREATE TABLE t (a)", "CREATE TABLE t (a DEFAULT '" + strings.Repeat(" ", maxDefinition) + "')", "table t: its definition has 65565 bytes, expected 18"},
 		{"word", "CREATE TABLE t (a INT)", "CREATE TABLE t (a " + long + ")", "table t: column a: expected INT, found " + long[:maxExcerpt] + "…"},
+		{"name", "CREATE TABLE t (a)", "CREATE TABLE t (a); CREATE VIEW " + long + " AS SELECT 1", "view " + long[:maxExcerpt] + "…: unexpected"},
 		{"text", "CREATE VIEW v AS SELECT " + words + "2", "CREATE VIEW v AS SELECT " + words + "3",
 			"view v: expected … words' AND 'some words' AND 'some words' AND 2, found … words' AND 'some words' AND 'some words' AND 3"},
 	} {

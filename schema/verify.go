@@ -86,6 +86,17 @@ func VerifySession[R Row](q Queryer[R]) error {
 	return Errorf(Incompatible, "other tables than those of session state:%s\n%s", list(lines), ownFile)
 }
 
+// SessionUnfinished reports whether a database is session state of which one table is still missing: another
+// program creates the two in transactions of their own, and may be at it, or have died between them.
+func SessionUnfinished[R Row](q Queryer[R]) (bool, error) {
+	shape, err := ReadShape(q)
+	if err != nil {
+		return false, err
+	}
+	lines := Diff(sessionShape(), shape)
+	return len(lines) == 1 && strings.HasPrefix(lines[0], "table ") && strings.HasSuffix(lines[0], ": missing"), nil
+}
+
 // What to do about a mismatch.
 const (
 	clearState = "Nothing was changed. To keep this state, use the program that made it. Alpha state is not converted: " +
@@ -115,13 +126,13 @@ func diffMeta[R Row](q Queryer[R]) (lines []string, err error) {
 		}
 		name, version, digest, want := r.Text(0), r.Int64(1), r.Bytes(2), StateDigest()
 		if name != StateName {
-			differ("name", StateName, printable(cut(name, 0)))
+			differ("name", StateName, printable(name))
 		}
 		if version != StateUserVersion {
 			differ("version", StateUserVersion, version)
 		}
 		if !bytes.Equal(digest, want[:]) {
-			differ("ddl_digest", fmt.Sprintf("%x", want), cut(fmt.Sprintf("%x", digest[:min(len(digest), maxExcerpt)]), 0))
+			differ("ddl_digest", fmt.Sprintf("%x", want), printable(fmt.Sprintf("%x", digest[:min(len(digest), maxExcerpt)])))
 		}
 		return nil
 	})

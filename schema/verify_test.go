@@ -165,9 +165,14 @@ func TestVerifyIgnoresStatistics(t *testing.T) {
 		t.Error(err)
 	}
 	m.exec(t, `PRAGMA writable_schema = ON;
-		INSERT INTO sqlite_schema VALUES ('table', 'sqlite_stat9', 'sqlite_stat9', 2, 'CREATE TABLE sqlite_stat9 (a)')`)
-	if err := VerifySession(m); err == nil || !strings.Contains(err.Error(), "table sqlite_stat9: unexpected") {
-		t.Errorf("%v", err)
+		INSERT INTO sqlite_schema VALUES
+			('table', 'sqlite_stat9', 'sqlite_stat9', 2, 'CREATE TABLE sqlite_stat9 (a)'),
+			('trigger', 'sqlite_stat1', 'state', 0, 'CREATE TRIGGER sqlite_stat1 AFTER INSERT ON state BEGIN SELECT 1; END')`)
+	err := VerifySession(m)
+	for _, line := range []string{"table sqlite_stat9: unexpected", "trigger sqlite_stat1: unexpected"} {
+		if err == nil || !strings.Contains(err.Error(), line) {
+			t.Errorf("%s is not in: %v", line, err)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	defer stores.mu.Unlock()
 	s := stores.open[resolved]
 	if s == nil {
-		db, err := sqlite.Open(ctx, resolved, sqlite.Schema{Create: create, Verify: verify})
+		db, err := sqlite.Open(ctx, resolved, sqlite.Schema{Create: create, Unfinished: unfinished, Verify: verify})
 		if err != nil {
 			return nil, err
 		}
@@ -101,6 +101,8 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 }
 
 func create(tx *sqlite.Tx) error { return tx.Script(schema.SessionDDL()) }
+
+func unfinished(rx *sqlite.Rx) (bool, error) { return schema.SessionUnfinished(rx) }
 
 func verify(rx *sqlite.Rx) error { return schema.VerifySession(rx) }
 

@@ -126,7 +126,6 @@ func TestForeignDatabases(t *testing.T) { // Y4
 	for name, sql := range map[string]string{
 		"other tables":    `CREATE TABLE bookmarks (url TEXT)`,
 		"another state":   `CREATE TABLE state (k TEXT PRIMARY KEY, v BLOB); CREATE TABLE write_lock (session_id TEXT PRIMARY KEY, holder TEXT NOT NULL, acquired_at INTEGER NOT NULL)`,
-		"no write_lock":   `CREATE TABLE state (plugin_id TEXT NOT NULL, session_id TEXT NOT NULL, branch_id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (plugin_id, session_id, branch_id))`,
 		"only an id of 1": `PRAGMA application_id = 1`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +156,24 @@ func TestForeignDatabases(t *testing.T) { // Y4
 	}
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, schema.Corrupt) {
 		t.Errorf("junk: %v", err)
+	}
+}
+
+func TestAnotherProgramsHalfMadeDatabaseIsFinished(t *testing.T) { // Y4, S7
+	for _, table := range []string{
+		`CREATE TABLE state (plugin_id TEXT NOT NULL, session_id TEXT NOT NULL, branch_id TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (plugin_id, session_id, branch_id))`,
+		`CREATE TABLE write_lock (session_id TEXT PRIMARY KEY, holder TEXT NOT NULL, acquired_at INTEGER NOT NULL)`,
+	} {
+		path := filepath.Join(t.TempDir(), "states.sqlite")
+		sqlite3CLI(t, path, table)
+		st, err := Open(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", table, err)
+		}
+		mustWrite(t, newState(t, st, "p", ScopeSession), at("a"), `1`)
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -24,6 +24,9 @@ const (
 type Schema struct {
 	// Create makes the schema in an empty database, in the transaction that found it empty.
 	Create func(*Tx) error
+	// Unfinished, if it isn't nil, reports whether a database that is not empty still lacks a part of the schema
+	// that Create adds.
+	Unfinished func(*Rx) (bool, error)
 	// Verify checks identity and shape. It runs when the database is opened and again, inside the
 	// transaction, whenever the schema has changed since (S8).
 	Verify func(*Rx) error
@@ -77,7 +80,7 @@ func (db *DB) inspect(ctx context.Context) error {
 		return translate(db.path, err)
 	}
 	r, err := OpenReader(ctx, db.path, func(rx *Rx) error {
-		_, err := db.verifyUnlessEmpty(rx)
+		_, err := db.verifyUnlessNew(rx)
 		return err
 	})
 	if err != nil {
@@ -86,11 +89,20 @@ func (db *DB) inspect(ctx context.Context) error {
 	return r.Close()
 }
 
-func (db *DB) verifyUnlessEmpty(rx *Rx) (empty bool, err error) {
-	if empty, err = isEmpty(rx); err == nil && !empty {
+func (db *DB) verifyUnlessNew(rx *Rx) (isNew bool, err error) {
+	if isNew, err = db.isNew(rx); err == nil && !isNew {
 		err = db.verify(rx)
 	}
-	return empty, err
+	return isNew, err
+}
+
+// isNew reports whether the schema, or a part of it, is still to be created.
+func (db *DB) isNew(rx *Rx) (bool, error) {
+	empty, err := isEmpty(rx)
+	if err != nil || empty || db.schema.Unfinished == nil {
+		return empty, err
+	}
+	return db.schema.Unfinished(rx)
 }
 
 func (db *DB) openWriter(ctx context.Context) (err error) {
@@ -108,7 +120,7 @@ func (db *DB) openWriter(ctx context.Context) (err error) {
 	if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
 		return err
 	}
-	empty, err := db.verifyUnlessEmpty(&Rx{c})
+	isNew, err := db.verifyUnlessNew(&Rx{c})
 	if err != nil {
 		return err
 	}
@@ -121,7 +133,7 @@ func (db *DB) openWriter(ctx context.Context) (err error) {
 	if err := c.writerSettings(); err != nil {
 		return err
 	}
-	if empty {
+	if isNew {
 		if err := db.create(c); err != nil {
 			return err
 		}
@@ -148,7 +160,7 @@ func isEmpty(rx *Rx) (empty bool, err error) {
 	return objects == 0 && user == 0 && app == 0, nil
 }
 
-// create makes the schema, unless another process did so since isEmpty looked (S7).
+// create makes the schema, unless another process did so since isNew looked (S7).
 func (db *DB) create(c *conn) (err error) {
 	if err := c.begin(); err != nil {
 		return err
@@ -159,11 +171,11 @@ func (db *DB) create(c *conn) (err error) {
 		}
 	}()
 	tx := &Tx{Rx{c}}
-	empty, err := isEmpty(&tx.Rx)
+	isNew, err := db.isNew(&tx.Rx)
 	if err != nil {
 		return err
 	}
-	if empty {
+	if isNew {
 		if err := db.schema.Create(tx); err != nil {
 			return err
 		}

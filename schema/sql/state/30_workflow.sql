@@ -104,7 +104,8 @@ END;
 
 CREATE TRIGGER runs_end_resource
 BEFORE UPDATE OF ended_at ON runs
-WHEN NEW.ended_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'run:' || NEW.run_id)
+WHEN OLD.ended_at IS NULL
+ AND NEW.ended_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'run:' || NEW.run_id)
 BEGIN
   SELECT RAISE(ABORT, 'runs: the resource of the run must end first, at the same time');
 END;

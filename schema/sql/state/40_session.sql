@@ -65,7 +65,8 @@ END;
 
 CREATE TRIGGER session_segments_end_resource
 BEFORE UPDATE OF ended_at ON session_segments
-WHEN NEW.ended_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'session:' || NEW.segment_id)
+WHEN OLD.ended_at IS NULL
+ AND NEW.ended_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'session:' || NEW.segment_id)
 BEGIN
   SELECT RAISE(ABORT, 'session_segments: the resource of the segment must end first, at the same time');
 END;

@@ -84,7 +84,8 @@ END;
 
 CREATE TRIGGER human_decisions_end_resource
 BEFORE UPDATE OF resolved_at ON human_decisions
-WHEN NEW.resolved_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'decision:' || NEW.decision_id)
+WHEN OLD.resolved_at IS NULL
+ AND NEW.resolved_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'decision:' || NEW.decision_id)
 BEGIN
   SELECT RAISE(ABORT, 'human_decisions: the resource of the decision must end first, at the same time');
 END;

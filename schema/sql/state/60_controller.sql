@@ -65,7 +65,8 @@ END;
 
 CREATE TRIGGER controller_resources_end_resource
 BEFORE UPDATE OF deleted_at ON controller_resources
-WHEN NEW.deleted_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'controller:' || NEW.controller_uid)
+WHEN OLD.deleted_at IS NULL
+ AND NEW.deleted_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'controller:' || NEW.controller_uid)
 BEGIN
   SELECT RAISE(ABORT, 'controller_resources: the shared resource must end first, at the same time');
 END;

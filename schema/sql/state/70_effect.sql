@@ -97,7 +97,8 @@ END;
 
 CREATE TRIGGER effects_end_resource
 BEFORE UPDATE OF settled_at ON effects
-WHEN NEW.settled_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'effect:' || NEW.effect_id)
+WHEN OLD.settled_at IS NULL
+ AND NEW.settled_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'effect:' || NEW.effect_id)
 BEGIN
   SELECT RAISE(ABORT, 'effects: the resource of the effect must end first, at the same time');
 END;

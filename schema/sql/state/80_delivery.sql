@@ -54,7 +54,8 @@ END;
 
 CREATE TRIGGER notifications_end_resource
 BEFORE UPDATE OF resolved_at ON notifications
-WHEN NEW.resolved_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'notification:' || NEW.notification_id)
+WHEN OLD.resolved_at IS NULL
+ AND NEW.resolved_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'notification:' || NEW.notification_id)
 BEGIN
   SELECT RAISE(ABORT, 'notifications: the resource of the notification must end first, at the same time');
 END;
@@ -109,7 +110,8 @@ END;
 
 CREATE TRIGGER turn_intents_end_resource
 BEFORE UPDATE OF resolved_at ON turn_intents
-WHEN NEW.resolved_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'turn_intent:' || NEW.turn_intent_id)
+WHEN OLD.resolved_at IS NULL
+ AND NEW.resolved_at IS NOT (SELECT ended_at FROM resources WHERE resource_id = 'turn_intent:' || NEW.turn_intent_id)
 BEGIN
   SELECT RAISE(ABORT, 'turn_intents: the resource of the turn must end first, at the same time');
 END;
