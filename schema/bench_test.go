@@ -29,7 +29,7 @@ func fixtureSQL() string {
 			sql.WriteString(r.insert(s.table))
 		}
 	}
-	sql.WriteString(resolve("d0", "accepted", "3"))
+	sql.WriteString(resolve("d0", "accepted", 3))
 	sql.WriteString("COMMIT")
 	return sql.String()
 }
@@ -156,6 +156,8 @@ func (b bench) each(tb testing.TB, sql string, row func(memoryRow)) {
 func (b bench) tables(tb testing.TB) []string {
 	tb.Helper()
 	var all []string
-	b.each(tb, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid", func(r memoryRow) { all = append(all, r.Text(0)) })
+	b.each(tb, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid", func(r memoryRow) {
+		all = append(all, r.Text(0))
+	})
 	return all
 }

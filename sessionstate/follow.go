@@ -66,9 +66,6 @@ func (f *follower) checkSame() error {
 	if !os.SameFile(there, own) {
 		return f.replaced("another file took its place")
 	}
-	if own.Size() < f.offset {
-		return f.replaced("it became shorter")
-	}
 	for _, sample := range [...]struct {
 		at    int64
 		bytes []byte

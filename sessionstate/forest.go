@@ -23,7 +23,7 @@ import (
 // piled up, and finding a cycle where a bounded look could not rule one out.
 //
 // Every method but settle and the ones that change the tree may run concurrently with its like. A forest holds
-// fewer than 2^31 entries; its memory (about 100 bytes for each, and the id) gives out long before.
+// fewer than 2^31 entries; memory (100 to 150 bytes for each, with a short id) gives out long before.
 type forest struct {
 	index  map[string]int32
 	nodes  []treeNode
@@ -147,8 +147,7 @@ func (f *forest) move(n, parent int32) {
 		f.scars++
 	}
 	if parent == absent {
-		f.breakAfter(n)
-		nd.parent = absent
+		nd.parent = absent // only by undo: n ends its chain
 		return
 	}
 	if nd.kids > 0 {

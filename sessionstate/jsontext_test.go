@@ -27,6 +27,8 @@ func TestAppendDecoded(t *testing.T) {
 		{`\ud83dx`, "\xed\xa0\xbdx"},
 		{`\ud83d\n`, "\xed\xa0\xbd\n"},
 		{`\ud83d\u0041`, "\xed\xa0\xbdA"},
+		{`\u0041\ude00`, "A\xed\xb8\x80"},
+		{`\ude00\ude00`, "\xed\xb8\x80\xed\xb8\x80"},
 		{`\u0000`, "\x00"},
 		{"é\\u00e9", "éé"},
 		// Bytes that aren't UTF-8: one replacement for each maximal part.
@@ -38,6 +40,7 @@ func TestAppendDecoded(t *testing.T) {
 		{"\xf5\x80", "\ufffd\ufffd"},
 		{"\xc0\x80", "\ufffd\ufffd"},
 		{"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"},
+		{"\xf0\x80\x80", "\ufffd\ufffd\ufffd"},
 		{"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},
 		{"\xff\xfe", "\ufffd\ufffd"},
 		{"\x80\xbf", "\ufffd\ufffd"},

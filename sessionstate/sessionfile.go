@@ -39,7 +39,7 @@ type SessionFile struct {
 	session string
 
 	mu     sync.RWMutex
-	bytes  *follower
+	source *follower
 	log    *sessionLog
 	failed error // what ended the following for good
 	closed bool
@@ -78,13 +78,13 @@ func OpenSessionFile(path string, opts ...SessionFileOption) (*SessionFile, erro
 		return nil, schema.Errorf(schema.Invalid,
 			"session file %s: the limit for a line is %d bytes; it must be positive", abs, o.maxLine)
 	}
-	bytes, err := openFollower(abs)
+	source, err := openFollower(abs)
 	if err != nil {
 		return nil, err
 	}
-	f := &SessionFile{path: abs, bytes: bytes, log: newSessionLog(o.maxLine)}
+	f := &SessionFile{path: abs, source: source, log: newSessionLog(o.maxLine)}
 	if err := f.catchUp(context.Background()); err != nil {
-		_ = bytes.file.Close() // it was only read; the first error is the one that matters
+		_ = source.file.Close() // it was only read; the first error is the one that matters
 		return nil, err
 	}
 	f.session = f.log.session
@@ -96,7 +96,7 @@ func (f *SessionFile) catchUp(ctx context.Context) error {
 	if f.failed != nil {
 		return f.failed
 	}
-	err := f.bytes.readNew(ctx, func(p []byte) error {
+	err := f.source.readNew(ctx, func(p []byte) error {
 		if err := f.log.feed(p); err != nil {
 			f.failed = f.wrap(err)
 			return f.failed
@@ -118,7 +118,7 @@ func (f *SessionFile) Close() error {
 		return nil
 	}
 	f.closed = true
-	if err := f.bytes.file.Close(); err != nil {
+	if err := f.source.file.Close(); err != nil {
 		return schema.Errorf(schema.Storage, "session file %s: %w", f.path, err)
 	}
 	return nil
@@ -208,7 +208,7 @@ func (f *SessionFile) Sync(ctx context.Context) (added int, err error) {
 	if f.closed {
 		return 0, f.errClosed()
 	}
-	if err := f.bytes.checkSame(); err != nil {
+	if err := f.source.checkSame(); err != nil {
 		return 0, err
 	}
 	before := f.log.entries

@@ -139,6 +139,42 @@ func BenchmarkAppendAndKey(b *testing.B) {
 	}
 }
 
+// BenchmarkDamageAndKey does what no sound session does to one of 100,000 entries, and asks for a key each time.
+func BenchmarkDamageAndKey(b *testing.B) {
+	const n = 100_000
+	for _, sh := range shapes {
+		ids, parents := shapeEntries(sh, n)
+		build := func() *Index {
+			x := NewIndex()
+			for k := range ids {
+				_ = x.Add(ids[k], parents[k])
+			}
+			return x
+		}
+		b.Run(sh.name+"/late-parent", func(b *testing.B) { // of the root, and then of that one
+			x, root := build(), ids[0]
+			_ = x.Add(root, "late0")
+			for i := 0; b.Loop(); i++ {
+				_ = x.Add(fmt.Sprint("late", i), fmt.Sprint("late", i+1))
+				if _, err := x.BranchKey(ids[n-1]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(sh.name+"/moved-subtree", func(b *testing.B) { // below the end of the session, and back
+			x := build()
+			_ = x.Add("moved", "")
+			_ = x.Add("below", "moved")
+			for i := 0; b.Loop(); i++ {
+				_ = x.Add("moved", ids[n-1-i%2])
+				if _, err := x.BranchKey("below"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func shapeEntries(sh shape, n int) (ids, parents []string) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {

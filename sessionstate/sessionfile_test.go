@@ -242,6 +242,11 @@ func TestSyncTakesBackADuplicate(t *testing.T) {
 	if key, err := f.BranchKey("c"); key != "a" || err != nil {
 		t.Errorf("BranchKey(c) = %q, %v, want a", key, err)
 	}
+	appendForTest(t, path, entryLine("b", "a"))
+	expectSync(t, f, 1)
+	if p := f.Problems(); len(p) != 2 || !strings.Contains(p[1].Detail, "declared on line 3 already") {
+		t.Errorf("problems %v", p)
+	}
 }
 
 // Y11: a header without its newline is provisional too.
@@ -292,10 +297,11 @@ func TestSyncNoticesAnotherFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "another file"},
-		"shortened":         {content, func(t *testing.T, path string) { writeForTest(t, path, testHeader) }, "shorter"},
-		"emptied":           {content, func(t *testing.T, path string) { writeForTest(t, path, "") }, "shorter"},
-		"another beginning": {content, func(t *testing.T, path string) { writeForTest(t, path, strings.Replace(content, "test", "tset", 1)) }, "rewritten"},
-		"another end":       {content, func(t *testing.T, path string) { writeForTest(t, path, strings.Replace(content, `"c"`, `"x"`, 1)) }, "rewritten"},
+		"shortened":                          {content, func(t *testing.T, path string) { writeForTest(t, path, testHeader) }, "shorter"},
+		"emptied":                            {content, func(t *testing.T, path string) { writeForTest(t, path, "") }, "shorter"},
+		"another beginning":                  {content, func(t *testing.T, path string) { writeForTest(t, path, strings.Replace(content, "test", "tset", 1)) }, "rewritten"},
+		"another beginning of a longer file": {long, func(t *testing.T, path string) { writeForTest(t, path, strings.Replace(long, "test", "tset", 1)) }, "rewritten"},
+		"another end":                        {content, func(t *testing.T, path string) { writeForTest(t, path, strings.Replace(content, `"c"`, `"x"`, 1)) }, "rewritten"},
 		"an early line gone": {long, func(t *testing.T, path string) {
 			writeForTest(t, path, strings.Replace(long, entryLine("b", "a"), "", 1)+strings.Repeat(entryLine("d", "c"), 5))
 		}, "rewritten"},
@@ -469,6 +475,24 @@ func TestOddIDs(t *testing.T) {
 		`{"id":"plain","parentId":"n\u0000"}`+"\n")
 	expectState(t, f, "plain", "\xed\xa0\x80", 4)
 	if got := kindsOf(f.Problems()); got != "2 odd_id, 3 odd_id, 4 odd_id" {
+		t.Errorf("problems %q", got)
+	}
+}
+
+// Y11: ids are bounded after decoding: an id of 4,096 escapes is one, and a longer one is none, wherever it was cut.
+func TestLongEscapedIDs(t *testing.T) {
+	id := func(prefix string, n int) string { return prefix + strings.Repeat(`\u0061`, n) }
+	f, _ := newSessionFile(t, testHeader+
+		`{"id":"`+id("", maxID)+`","parentId":null}`+"\n"+
+		`{"id":"`+id("", maxID+1)+`","parentId":null}`+"\n"+
+		`{"id":"`+id("abc", maxID)+`","parentId":null}`+"\n"+
+		`{"id":"b","parentId":"`+id("", maxID)+`"}`+"\n"+
+		`{"id":"c","parentId":"`+id("x", maxID)+`"}`+"\n")
+	expectState(t, f, "c", "c", 3)
+	if key, err := f.BranchKey("b"); key != strings.Repeat("a", maxID) || err != nil {
+		t.Errorf("BranchKey(b) = %.20q, %v", key, err)
+	}
+	if got := kindsOf(f.Problems()); got != "3 bad_id, 4 bad_id, 6 bad_parent" {
 		t.Errorf("problems %q", got)
 	}
 }

@@ -102,7 +102,7 @@ func (l *sessionLog) lineEnds(final bool) error {
 	if kind == lineBlank {
 		return nil // also to Pi's trim, so that a held line is still the last one
 	}
-	l.started = l.started || final
+	l.started = true
 	whole := kind == lineObject || kind == lineOther
 	if h := &l.held; h.line == l.line && whole {
 		if final && !l.scan.trimmed {
