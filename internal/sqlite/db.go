@@ -216,6 +216,7 @@ func (c *conn) writerSettings() error {
 	}{
 		{"synchronous", 2}, // FULL
 		{"foreign_keys", 1},
+		{"recursive_triggers", 1}, // else REPLACE deletes rows without their triggers
 		{"temp_store", 2}, // MEMORY
 		{"wal_autocheckpoint", walAutoCheckpoint},
 		{"journal_size_limit", journalSizeLimit},
