@@ -1,0 +1,4 @@
+;; Its entry has a parameter.
+(module
+  (memory (export "memory") 1)
+  (func (export "pistate_v1_call") (param i32) (result i32) (i32.const 0)))

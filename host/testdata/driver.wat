@@ -1,0 +1,42 @@
+;; Lets a test call every import with arguments of its choice. The parameters are i64, of which the lower
+;; halves are passed on: what the upper halves hold must not matter to the host.
+(module $same
+  (import "pistate_v1" "read" (func $read (param i32 i32 i32) (result i64)))
+  (import "pistate_v1" "fetch" (func $fetch (param i32 i32) (result i64)))
+  (import "pistate_v1" "write" (func $write (param i32 i32 i32) (result i32)))
+  (import "pistate_v1" "drop" (func $drop (param i32) (result i32)))
+  (import "pistate_v1" "compare_and_write" (func $compare_and_write (param i32 i32 i32 i32 i32) (result i32)))
+  (import "pistate_v1" "branch_key" (func $branch_key (param i32 i32) (result i64)))
+  (import "pistate_v1" "input" (func $input (param i32 i32) (result i64)))
+  (import "pistate_v1" "output" (func $output (param i32 i32) (result i32)))
+  (import "pistate_v1" "fail" (func $fail (param i32 i32) (result i32)))
+  (import "pistate_v1" "error_message" (func $error_message (param i32 i32) (result i64)))
+
+  (memory (export "memory") 1 4)
+
+  (func (export "read") (param i64 i64 i64) (result i64)
+    (call $read (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1)) (i32.wrap_i64 (local.get 2))))
+  (func (export "fetch") (param i64 i64) (result i64)
+    (call $fetch (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))))
+  (func (export "write") (param i64 i64 i64) (result i32)
+    (call $write (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1)) (i32.wrap_i64 (local.get 2))))
+  (func (export "drop") (param i64) (result i32)
+    (call $drop (i32.wrap_i64 (local.get 0))))
+  (func (export "compare_and_write") (param i64 i64 i64 i64 i64) (result i32)
+    (call $compare_and_write (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))
+      (i32.wrap_i64 (local.get 2)) (i32.wrap_i64 (local.get 3)) (i32.wrap_i64 (local.get 4))))
+  (func (export "branch_key") (param i64 i64) (result i64)
+    (call $branch_key (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))))
+  (func (export "input") (param i64 i64) (result i64)
+    (call $input (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))))
+  (func (export "output") (param i64 i64) (result i32)
+    (call $output (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))))
+  (func (export "fail") (param i64 i64) (result i32)
+    (call $fail (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))))
+  (func (export "error_message") (param i64 i64) (result i64)
+    (call $error_message (i32.wrap_i64 (local.get 0)) (i32.wrap_i64 (local.get 1))))
+
+  (func (export "grow") (param i64) (result i32)
+    (memory.grow (i32.wrap_i64 (local.get 0))))
+
+  (func (export "pistate_v1_call") (result i32) (i32.const 0)))

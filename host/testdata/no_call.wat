@@ -1,0 +1,3 @@
+;; Exports nothing to call.
+(module
+  (memory (export "memory") 1))
