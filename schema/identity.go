@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync"
 )
 
 // What tells a workflow-state database from any other file (S3). The session-state database has no such
@@ -20,16 +19,21 @@ const (
 //go:embed sql/state/*.sql sql/session/states.sql
 var files embed.FS
 
-var stateDDL = sync.OnceValue(func() string { return join("sql/state") })
-
-var stateDigest = sync.OnceValue(func() [32]byte { return sha256.Sum256([]byte(StateDDL())) })
+var (
+	stateDDL    lazy[string]
+	stateDigest lazy[[32]byte]
+)
 
 // StateDDL returns the text that creates every table, index and trigger of the workflow-state database: the
 // files of sql/state in the order of their names.
-func StateDDL() string { return stateDDL() }
+func StateDDL() string {
+	return stateDDL.get(func() string { return join("sql/state") })
+}
 
 // StateDigest returns the SHA-256 of StateDDL. Two builds with the same digest share databases (S4).
-func StateDigest() [32]byte { return stateDigest() }
+func StateDigest() [32]byte {
+	return stateDigest.get(func() [32]byte { return sha256.Sum256([]byte(StateDDL())) })
+}
 
 // SessionDDL returns the text that creates the session-state database and leaves an existing one alone (Y4).
 func SessionDDL() string { return read("sql/session/states.sql") }

@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// The shapes that this program expects, as SQLite stores them when it runs the DDL. They are read off the
-// DDL without SQLite, so that a process pays little for them and a WebAssembly guest needs none.
-var (
-	stateShape   = sync.OnceValue(func() Shape { return shapeOf(StateDDL()) })
-	sessionShape = sync.OnceValue(func() Shape { return shapeOf(SessionDDL()) })
-)
+var expected struct{ state, session lazy[Shape] }
+
+// stateShape and sessionShape are the shapes that this program expects, as SQLite stores them when it runs the
+// DDL. They are read off the DDL without SQLite, so that a process pays little for them and a WebAssembly guest
+// needs none.
+func stateShape() Shape {
+	return expected.state.get(func() Shape { return shapeOf(StateDDL()) })
+}
+
+func sessionShape() Shape {
+	return expected.session.get(func() Shape { return shapeOf(SessionDDL()) })
+}
 
 // shapeOf returns the shape that ddl makes in an empty database. It knows what our DDL contains: CREATE
 // statements without AS, and constraints that don't repeat each other.

@@ -146,7 +146,7 @@ func keywordOf(word string) string {
 			upper[i] -= 'a' - 'A'
 		}
 	}
-	return keywords[string(upper[:len(word)])]
+	return keywords.get(keywordSet)[string(upper[:len(word)])]
 }
 
 // quotedLen returns the length of the quoted text that s begins with, in which a doubled quote stands for
@@ -235,7 +235,9 @@ func needsSpace(left, right token) bool {
 
 // keywords are the words whose case doesn't matter: SQLite's keywords, and the names of types,
 // collations and table options, which read like keywords.
-var keywords = wordSet(`
+var keywords lazy[map[string]string]
+
+const keywordList = `
 	ABORT ACTION ADD AFTER ALL ALTER ALWAYS ANALYZE AND AS ASC ATTACH AUTOINCREMENT BEFORE BEGIN BETWEEN BY
 	CASCADE CASE CAST CHECK COLLATE COLUMN COMMIT CONFLICT CONSTRAINT CREATE CROSS CURRENT CURRENT_DATE
 	CURRENT_TIME CURRENT_TIMESTAMP DATABASE DEFAULT DEFERRABLE DEFERRED DELETE DESC DETACH DISTINCT DO DROP
@@ -247,11 +249,11 @@ var keywords = wordSet(`
 	ROW ROWS SAVEPOINT SELECT SET TABLE TEMP TEMPORARY THEN TIES TO TRANSACTION TRIGGER UNBOUNDED UNION UNIQUE
 	UPDATE USING VACUUM VALUES VIEW VIRTUAL WHEN WHERE WINDOW WITH WITHIN WITHOUT
 
-	ANY BLOB INT INTEGER REAL TEXT BINARY NOCASE RTRIM ROWID STORED STRICT FALSE TRUE`)
+	ANY BLOB INT INTEGER REAL TEXT BINARY NOCASE RTRIM ROWID STORED STRICT FALSE TRUE`
 
-func wordSet(words string) map[string]string {
+func keywordSet() map[string]string {
 	set := map[string]string{}
-	for word := range strings.FieldsSeq(words) {
+	for word := range strings.FieldsSeq(keywordList) {
 		set[word] = word
 	}
 	return set
