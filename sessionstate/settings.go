@@ -12,9 +12,6 @@ import (
 	"pistate/schema"
 )
 
-// AgentDirEnv names the variable that moves Pi's agent directory.
-const AgentDirEnv = "PI_CODING_AGENT_DIR"
-
 // Environment is what the location of the database depends on (Y9). The zero value of a field means the
 // process's own, except ProjectTrusted: a project's settings count only if the user trusts the project.
 type Environment struct {
@@ -88,20 +85,21 @@ func (env Environment) report(err error) {
 }
 
 func (env Environment) agentDir() (string, error) {
-	dir := env.AgentDir
-	if dir == "" && env.Getenv != nil {
-		dir = env.Getenv(AgentDirEnv)
-	} else if dir == "" {
-		dir = os.Getenv(AgentDirEnv)
+	getenv := env.Getenv
+	if getenv == nil {
+		getenv = os.Getenv
 	}
-	if dir == "" {
-		dir = "~/.pi/agent"
+	if env.AgentDir != "" {
+		getenv = func(string) string { return env.AgentDir }
 	}
-	dir, err := env.expandHome(dir)
-	if err != nil {
-		return "", err
+	return schema.AgentDir(getenv, env.home)
+}
+
+func (env Environment) home() (string, error) {
+	if env.Home != "" {
+		return env.Home, nil
 	}
-	return filepath.Abs(dir)
+	return os.UserHomeDir()
 }
 
 func (env Environment) cwd() (string, error) {
@@ -109,25 +107,6 @@ func (env Environment) cwd() (string, error) {
 		return os.Getwd()
 	}
 	return filepath.Abs(env.Cwd)
-}
-
-// expandHome replaces a leading ~ or ~/ by the home directory.
-func (env Environment) expandHome(path string) (string, error) {
-	rest, ok := strings.CutPrefix(path, "~")
-	if !ok {
-		return path, nil
-	}
-	if rest != "" && rest[0] != '/' && rest[0] != filepath.Separator {
-		return "", schema.Errorf(schema.Invalid, "%q: only ~ and ~/ stand for a home directory", path)
-	}
-	home := env.Home
-	if home == "" {
-		var err error
-		if home, err = os.UserHomeDir(); err != nil {
-			return "", schema.Errorf(schema.Invalid, "%q: %w", path, err)
-		}
-	}
-	return filepath.Join(home, rest), nil
 }
 
 // configuredPath reads sessionState.databasePath from a settings file. A missing file or key is no error.
@@ -163,9 +142,12 @@ func (env Environment) usablePath(value, dir string) (string, error) {
 	if value == "" || strings.ContainsRune(value, 0) {
 		return "", schema.Errorf(schema.Invalid, "%q is no path", value)
 	}
-	path, err := env.expandHome(value)
+	path, err := schema.ExpandHome(value, env.home)
 	if err != nil {
 		return "", err
+	}
+	if path[0] == '~' {
+		return "", schema.Errorf(schema.Invalid, "%q: only ~ and ~/ stand for a home directory", value)
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)

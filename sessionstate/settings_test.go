@@ -65,7 +65,7 @@ func TestLocate(t *testing.T) { // Y9, S1
 			name: "agent directory from the environment", want: "other/sessions/states.sqlite", source: "default",
 			change: func(p *place, env *Environment) {
 				env.Getenv = func(name string) string {
-					if name != AgentDirEnv {
+					if name != schema.AgentDirEnv {
 						return ""
 					}
 					return "~/other"
