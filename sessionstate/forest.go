@@ -147,7 +147,8 @@ func (f *forest) move(n, parent int32) {
 		f.scars++
 	}
 	if parent == absent {
-		nd.parent = absent // only by undo: n ends its chain
+		f.breakAfter(n) // a settle since n was added may have laid out its children behind it
+		nd.parent = absent
 		return
 	}
 	if nd.kids > 0 {

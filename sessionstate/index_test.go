@@ -169,6 +169,23 @@ func TestForestIsTheRule(t *testing.T) {
 	})
 }
 
+// Y11: an entry that is taken back after its children were laid out behind it leaves them as roots.
+func TestUndoAfterSettle(t *testing.T) {
+	var f forest
+	f.add([]byte("child"), []byte("late"), 1)
+	f.undo(f.add([]byte("other"), []byte("child"), 2))
+	s := f.add([]byte("late"), nil, 3)
+	f.settle()
+	if key, err := f.branchKey("child"); key != "late" || err != nil {
+		t.Fatalf("key %q, %v", key, err)
+	}
+	f.undo(s)
+	f.settle()
+	if key, err := f.branchKey("child"); key != "child" || err != nil {
+		t.Errorf("key %q, %v", key, err)
+	}
+}
+
 // Y11: an Index says what the plain rule says of itself, and lists its entries in order.
 func TestIndexAgreesWithItsNodes(t *testing.T) {
 	x := NewIndex()
