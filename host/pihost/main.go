@@ -18,6 +18,7 @@ type grammar struct {
 	Read      readCmd      `cmd:"" help:"Print a value; exit 3 without a word if there is none."`
 	Write     writeCmd     `cmd:"" help:"Store a value."`
 	Drop      dropCmd      `cmd:"" help:"Remove a value."`
+	Exec      execCmd      `cmd:"" help:"Carry out commands and queries of the workflow database, one JSON request per line."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -26,15 +27,19 @@ const description = `Run sandboxed extensions on the state of Pi sessions.
 
 Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted.`
 
-func program() cli.Program {
-	version := "(development)"
+// version returns the version of this program.
+func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
+		return info.Main.Version
 	}
+	return "(development)"
+}
+
+func program() cli.Program {
 	return cli.Program{
 		Name:        "pihost",
 		Description: description,
-		Version:     "pihost " + version,
+		Version:     "pihost " + version(),
 		Grammar:     &grammar{},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -24,7 +25,23 @@ type Env struct {
 	Stdin           io.Reader
 	Stdout          io.Writer // buffered; flushed when the command ends
 	Stderr          io.Writer
+	Terminal        Terminal         // what Stdout can show
+	Now             func() time.Time // the clock
+
+	out *bufio.Writer // Stdout
+	raw io.Writer     // what is behind it
 }
+
+// Flush shows what was printed, for a command that goes on.
+func (e *Env) Flush() error {
+	if err := e.out.Flush(); err != nil {
+		return schema.Errorf(schema.Storage, "write to standard output: %w", err)
+	}
+	return nil
+}
+
+// Unread reports whether whoever read the standard output has gone.
+func (e *Env) Unread() bool { return closedPipe(e.raw) }
 
 // Warn tells about something that does not keep the command from doing its work.
 func (e *Env) Warn(format string, args ...any) {
@@ -39,6 +56,7 @@ type Program struct {
 	Version     string
 	Grammar     any
 	Options     []kong.Option
+	Now         func() time.Time // the clock; nil: time.Now
 }
 
 // Main runs the program on this process's arguments and streams, and exits.
@@ -55,7 +73,13 @@ type stopped struct{ code int }
 // Run runs the program and returns its exit code.
 func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	out := bufio.NewWriterSize(stdout, 32<<10)
-	env := &Env{Context: ctx, Name: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr}
+	env := &Env{
+		Context: ctx, Name: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr, Terminal: terminalOf(stdout, os.Getenv), Now: p.Now,
+		out: out, raw: stdout,
+	}
+	if env.Now == nil {
+		env.Now = time.Now
+	}
 	defer func() {
 		switch s := recover().(type) {
 		case nil:
@@ -64,8 +88,8 @@ func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 		default:
 			panic(s)
 		}
-		if err := out.Flush(); err != nil && code == 0 {
-			code = env.fail(schema.Errorf(schema.Storage, "write to standard output: %w", err))
+		if err := env.Flush(); err != nil && code == 0 {
+			code = env.fail(err)
 		}
 	}()
 	return env.fail(p.run(env, args))
@@ -115,4 +139,10 @@ func (e *Env) fail(err error) int {
 		fmt.Fprintf(e.Stderr, "%s: %s\n", e.Name, Escape(err.Error()))
 	}
 	return code
+}
+
+// Screen returns the terminal that the standard output is. ok is false if it is none.
+func (e *Env) Screen() (file *os.File, ok bool) {
+	file, ok = e.raw.(*os.File)
+	return file, ok && e.Terminal.Is
 }

@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"pistate/internal/sqlite": {"pistate/schema"},
 	"pistate/sessionstate":    {"pistate/internal/sqlite", "pistate/schema"},
 	"pistate/store":           {"pistate/internal/sqlite", "pistate/schema"},
+	"pistate/store/hostlock":  {"pistate/schema", "pistate/store"},
 	"pistate/wasm":            {},
 	"pistate/wasm/abi":        {"pistate/schema"},
 	"pistate/wasm/sdk":        {"pistate/schema", "pistate/wasm/abi"},
@@ -36,14 +37,17 @@ var mayImport = map[string][]string{
 	"pistate/internal/cli": {"pistate/schema", "pistate/sessionstate", "pistate/store"},
 	"pistate/piw/cli": {
 		"pistate/internal/cli", "pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate", "pistate/store",
+		"pistate/store/hostlock",
 	},
 	"pistate/piw": {"pistate/piw/cli"},
 	"pistate/host/pihost": {
 		"pistate/host", "pistate/internal/cli", "pistate/piw/cli", "pistate/schema", "pistate/sessionstate", "pistate/store",
 		"pistate/wasm/examples",
 	},
-	"pistate/internal/cli/clitest": {"pistate/internal/cli"},
-	"pistate/internal/layout":      {},
+	"pistate/internal/cli/clitest":  {"pistate/internal/cli"},
+	"pistate/internal/layout":       {},
+	"pistate/internal/protocoldoc":  {"pistate/schema", "pistate/store"}, // prints a document
+	"pistate/internal/storefixture": {"pistate/store"},                   // for tests alone
 }
 
 func TestImportsFollowThePicture(t *testing.T) {

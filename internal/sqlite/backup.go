@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"pistate/schema"
 )
@@ -64,13 +67,11 @@ func backupTarget(src, target string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", schema.Errorf(schema.Invalid, "backup directory %s does not exist: create it first", dir)
 	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return "", schema.Errorf(schema.Invalid, "backup directory %s is not a directory", dir)
+	}
 	if err != nil {
 		return "", schema.Errorf(schema.Storage, "backup directory %s: %w", dir, err)
-	}
-	if info, err := os.Stat(resolved); err != nil {
-		return "", schema.Errorf(schema.Storage, "backup directory %s: %w", dir, err)
-	} else if !info.IsDir() {
-		return "", schema.Errorf(schema.Invalid, "backup directory %s is not a directory", dir)
 	}
 	target = filepath.Join(resolved, base)
 	for _, suffix := range sideFiles {
@@ -127,7 +128,7 @@ func (b *backup) run(ctx context.Context, src string) (result Result, err error)
 }
 
 // pagesPerStep is how much is copied between two looks at the context.
-const pagesPerStep = 1024
+const pagesPerStep = 256
 
 // copy makes the temporary file and copies the source's snapshot into it. As the source's transaction is
 // open already, no write to it makes the copy begin again. It may be called again.
@@ -149,26 +150,35 @@ func (b *backup) copy(ctx context.Context, rx *Rx) (err error) {
 	dst := uri(b.temp, "mode", "rw", "nolock", "1",
 		"_pragma", "journal_mode(OFF)", "_pragma", "synchronous(OFF)",
 		"_pragma", "locking_mode(EXCLUSIVE)", "_pragma", "cache_size(-65536)")
-	err = rx.c.try(func() (err error) {
-		api, err := rx.c.db.BackupInit("main", dst)
+	if err := b.copyPages(ctx, rx.c, dst); err != nil {
+		return schema.Errorf(schema.CodeOf(err), "backup %s: %w", b.target, err)
+	}
+	return nil
+}
+
+func (b *backup) copyPages(ctx context.Context, c *conn, dst string) (err error) {
+	var api *sqlite3.Backup
+	err = c.try(func() (err error) {
+		api, err = c.db.BackupInit("main", dst)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = join(err, c.try(api.Close)) }()
+	for done := false; !done; {
+		if err := ctx.Err(); err != nil {
+			return translate(c.path, err)
+		}
+		err := c.try(func() (err error) {
+			done, err = api.Step(pagesPerStep)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		defer func() { err = join(err, api.Close()) }()
-		for done := false; !done; {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if done, err = api.Step(pagesPerStep); err != nil {
-				return err
-			}
-			total := api.PageCount()
-			b.progress(total-api.Remaining(), 2*total)
-		}
-		return nil
-	})
-	if err != nil {
-		return schema.Errorf(schema.CodeOf(err), "backup %s: %w", b.target, err)
+		total := api.PageCount()
+		b.progress(total-api.Remaining(), 2*total)
 	}
 	return nil
 }
@@ -242,15 +252,25 @@ func (b *backup) fault(err error) error {
 	return schema.Errorf(schema.Storage, "backup %s: %w", b.target, err)
 }
 
-// The name of a temporary file says which target it is for, and whose it is; it is short enough for any target.
-const (
-	tempInfix  = ".backup-"
-	tempSuffix = ".tmp"
-)
-
+// tempPrefix begins the names of the temporary files for a target: with its name, which is cut so that any
+// target has one. The process id and a random number follow.
 func tempPrefix(target string) string {
 	base := filepath.Base(target)
-	return base[:min(len(base), 200)] + tempInfix
+	return base[:min(len(base), 200)] + ".backup-"
+}
+
+const tempSuffix = ".tmp"
+
+// isTemp reports whether a name is one that createTemp gives.
+func isTemp(name, target string) bool {
+	middle, ok := strings.CutPrefix(name, tempPrefix(target))
+	middle, isTemp := strings.CutSuffix(middle, tempSuffix)
+	pid, random, both := strings.Cut(middle, "-")
+	return ok && isTemp && both && isNumber(pid) && isNumber(random)
+}
+
+func isNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 // errOwned says that another process has a temporary file in work.
@@ -308,17 +328,16 @@ func (b *backup) discard() error {
 // removeLeftovers deletes the temporary files of backups to the same target that were killed. It does what
 // it can: a leftover is untidy, and does no harm.
 func removeLeftovers(target string) {
-	dir, prefix := filepath.Dir(target), tempPrefix(target)
+	dir := filepath.Dir(target)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		name := e.Name()
-		if !e.Type().IsRegular() || !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, tempSuffix) {
+		if !e.Type().IsRegular() || !isTemp(e.Name(), target) {
 			continue
 		}
-		path := filepath.Join(dir, name)
+		path := filepath.Join(dir, e.Name())
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			continue

@@ -83,7 +83,7 @@ type CheckFunc struct {
 
 // CheckOptions are the settings of [Check].
 type CheckOptions struct {
-	Quick    bool                  // run SQLite's quick check: it skips whether indexes match their tables, and UNIQUE
+	Quick    bool                  // run SQLite's quick check: of indexes it only counts the entries, and it skips UNIQUE
 	Extra    []CheckFunc           // further checks, in the order in which they are reported
 	Progress func(done, total int) // called now and then, from one goroutine at a time; the unit is a piece of work
 }
@@ -139,7 +139,7 @@ type task struct {
 }
 
 func (k *checker) newReader() *Reader {
-	return &Reader{path: k.path, own: k.own, large: true, verify: func(*Rx) error { return nil }}
+	return &Reader{path: k.path, own: k.own, check: true, verify: func(*Rx) error { return nil }}
 }
 
 // plan makes the tasks. It may run again.
@@ -166,7 +166,7 @@ func (k *checker) plan(rx *Rx, o CheckOptions, verify func(*Rx) error) error {
 	})
 
 	if o.Quick {
-		check = k.add(CheckIntegrity, "quick: it was not checked whether indexes match their tables, and UNIQUE")
+		check = k.add(CheckIntegrity, "quick: of indexes only the number of entries was checked, and UNIQUE was not")
 		k.addTask(check, rows, pragmaCheck("quick_check"))
 	} else {
 		check = k.add(CheckIntegrity, "")
@@ -222,8 +222,10 @@ func pragmaCheck(pragma string) func(*Rx, func(string, ...any)) error {
 		answered := false
 		err := rx.Query("PRAGMA "+pragma, func(r Row) error {
 			answered = true
-			if text := r.Text(0); text != "ok" {
-				report("%s", text)
+			for line := range strings.SplitSeq(r.Text(0), "\n") {
+				if line != "ok" && line != "*** in database main ***" {
+					report("%s", line)
+				}
 			}
 			return nil
 		})

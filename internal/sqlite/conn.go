@@ -45,44 +45,48 @@ type cached struct {
 
 // opening says how a database is opened.
 type opening struct {
-	readOnly  bool
-	immutable bool
-	role      role
-	large     bool // much memory and a big page cache: for work on the whole database
+	role role
+	// check is for the verification of a whole database: much memory and a big page cache, and SQLite
+	// knows of the CHECK constraints.
+	check bool
 }
 
-// The memory of a large connection is address space that is reserved, and used as needed.
+// The memory of a connection that checks is address space that is reserved, and used as needed.
 const (
-	largeMemory = 1 << 30   // bytes
-	largeCache  = 200 << 10 // KiB
+	checkMemory = 1 << 30   // bytes
+	checkCache  = 200 << 10 // KiB
 )
 
 // openConn opens a resolved path. The context is used until the caller sets another one.
 func openConn(ctx context.Context, path string, o opening) (*conn, error) {
-	params := []string{"mode", "rw", roleParam, string(o.role)}
-	if o.readOnly {
-		params[1] = "ro"
-	}
-	if o.immutable {
-		params = append(params, "immutable", "1")
+	mode := "rw"
+	if o.role != writer && !o.check {
+		mode = "ro"
 	}
 	opened := ctx
-	if o.large {
-		opened = sqlite3.WithMaxMemory(ctx, largeMemory)
+	if o.check {
+		opened = sqlite3.WithMaxMemory(ctx, checkMemory)
 	}
-	c := &conn{path: path, stmts: map[string]*cached{}}
-	err := c.try(func() (err error) {
-		c.db, err = sqlite3.OpenContext(opened, uri(path, params...))
-		return err
-	})
+	db, err := start(opened, uri(path, "mode", mode, roleParam, string(o.role)))
 	if err != nil {
-		return nil, err
+		return nil, translate(path, err)
 	}
+	c := &conn{db: db, path: path, stmts: map[string]*cached{}}
 	c.db.SetInterrupt(ctx)
 	if err := c.prepare(o); err != nil {
 		return nil, join(err, c.close())
 	}
 	return c, nil
+}
+
+// start starts an SQLite, which panics if it can't have its memory.
+func start(ctx context.Context, uri string) (db *sqlite3.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("SQLite could not start: %v (each connection takes up to %d MiB of address space: is there a limit, as by ulimit -v?)", p, checkMemory>>20)
+		}
+	}()
+	return sqlite3.OpenContext(ctx, uri)
 }
 
 // prepare makes the settings that don't touch the file.
@@ -101,14 +105,17 @@ func (c *conn) prepare(o opening) error {
 		return err
 	}
 	settings := "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
-	if o.readOnly {
+	if o.role != writer {
 		settings += "PRAGMA query_only = ON;"
+		if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
+			return err
+		}
 	}
 	if o.role == frozen {
 		settings += "PRAGMA locking_mode = EXCLUSIVE;"
 	}
-	if o.large {
-		settings += "PRAGMA cache_size = -" + strconv.Itoa(largeCache)
+	if o.check {
+		settings += "PRAGMA cache_size = -" + strconv.Itoa(checkCache)
 	} else {
 		c.db.Limit(sqlite3.LIMIT_LENGTH, maxRow)
 	}
@@ -146,9 +153,6 @@ func (c *conn) try(call func() error) (err error) {
 }
 
 func (c *conn) close() error {
-	if c.db == nil {
-		return nil
-	}
 	c.db.SetInterrupt(context.Background())
 	failed := c.broken != nil
 	c.broken = nil

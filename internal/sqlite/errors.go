@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -27,6 +28,9 @@ func translate(path string, err error) error {
 	var sqliteCode sqlite3.ExtendedErrorCode
 	if errors.As(err, &sqliteCode) {
 		code, hint = explain(sqliteCode)
+	}
+	if isFull(err) {
+		hint = noSpace
 	}
 	return &schema.Error{Code: code, Detail: fmt.Sprintf("%s: %v%s", path, err, hint), Err: err}
 }
@@ -55,7 +59,7 @@ func explain(code sqlite3.ExtendedErrorCode) (schema.Code, string) {
 	case sqlite3.TOOBIG:
 		return schema.Limit, ""
 	case sqlite3.FULL:
-		return schema.Storage, " (no space left; nothing of this command was kept)"
+		return schema.Storage, noSpace
 	case sqlite3.PROTOCOL, sqlite3.NOLFS:
 		return schema.Storage, noLocks
 	case sqlite3.READONLY, sqlite3.PERM, sqlite3.CANTOPEN, sqlite3.AUTH:
@@ -64,7 +68,18 @@ func explain(code sqlite3.ExtendedErrorCode) (schema.Code, string) {
 	return schema.Storage, ""
 }
 
-const noLocks = " (the file system does not support SQLite's locks; put the database on a local disk)"
+const (
+	noLocks = " (the file system does not support SQLite's locks; put the database on a local disk)"
+	noSpace = " (no space left; nothing of this command was kept)"
+)
+
+// located makes an error of the packages above, which know nothing of files, name the file.
+func located(path string, err error) error {
+	if err == nil || strings.Contains(err.Error(), path) {
+		return err
+	}
+	return &schema.Error{Code: schema.CodeOf(err), Detail: path + ": " + err.Error(), Err: err}
+}
 
 // transient reports whether trying again later can help.
 func transient(err error) bool {
@@ -76,14 +91,6 @@ func transient(err error) bool {
 // reading on without them would be a risk that nobody was told of.
 func cannotShare(err error) bool {
 	return errors.Is(err, sqlite3.CANTOPEN) || errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.IOERR_SHMSIZE)
-}
-
-// mismatch names the file whose identity or shape was not what it should be.
-func mismatch(path string, err error) error {
-	if !errors.Is(err, schema.Incompatible) {
-		return err
-	}
-	return schema.Errorf(schema.Incompatible, "%s: %w", path, err)
 }
 
 // join returns both errors. Unlike errors.Join it returns a single one as it is.

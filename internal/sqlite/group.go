@@ -152,7 +152,6 @@ func (o *op) call(tx *Tx) {
 			o.err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	o.err = errGone
 	o.err = o.fn(tx)
 }
 
@@ -165,7 +164,7 @@ func (c *conn) checkDeferred() error {
 		return err
 	})
 	if err == nil && unresolved != 0 {
-		err = translate(c.path, sqlite3.CONSTRAINT_FOREIGNKEY)
+		err = schema.Errorf(schema.Invalid, "%s: FOREIGN KEY constraint failed: %w", c.path, sqlite3.CONSTRAINT_FOREIGNKEY)
 	}
 	return err
 }

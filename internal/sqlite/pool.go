@@ -36,7 +36,10 @@ func (p *pool) with(ctx context.Context, fn func(*Rx) error) error {
 }
 
 func (p *pool) get(ctx context.Context) (*conn, error) {
-	slots := p.tokens()
+	slots, err := p.tokens()
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case slots <- struct{}{}:
 	case <-ctx.Done():
@@ -53,13 +56,13 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-func (p *pool) tokens() chan struct{} {
+func (p *pool) tokens() (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.slots == nil {
 		p.slots = make(chan struct{}, maxReaders)
 	}
-	return p.slots
+	return p.slots, p.closed
 }
 
 func (p *pool) pop() (*conn, error) {
@@ -96,7 +99,7 @@ func (p *pool) close(reason error) error {
 	for _, c := range idle {
 		err = join(err, c.close())
 	}
-	slots := p.tokens()
+	slots, _ := p.tokens()
 	for range maxReaders {
 		slots <- struct{}{}
 	}

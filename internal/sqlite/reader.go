@@ -22,12 +22,12 @@ import (
 type Reader struct {
 	path   string
 	verify func(*Rx) error
-	large  bool // see opening
+	check  bool // see opening
 	own    bool // the file is nobody else's: no need to look out for others
 
 	conn     *conn
 	atRest   map[string]fileID // the files when a connection without locks was opened; nil for a live one
-	scratch  string            // directory of a private copy
+	private  bool              // the connection is to a copy
 	opened   int64             // counts connections
 	verified bool              // with the schema cookie that follows
 	cookie   int64
@@ -73,7 +73,7 @@ func (r *Reader) verifyOnce(rx *Rx) error {
 	}
 	r.verified = false
 	if err := r.verify(rx); err != nil {
-		return mismatch(r.path, err)
+		return located(r.path, err)
 	}
 	r.verified, r.cookie = true, cookie
 	return nil
@@ -91,18 +91,13 @@ func (r *Reader) DataVersion(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// Close closes the connection and removes a private copy. The Reader can be used again.
+// Close closes the connection. The Reader can be used again.
 func (r *Reader) Close() error {
 	var err error
 	if r.conn != nil {
 		err = r.conn.close()
-		r.conn = nil
 	}
-	if r.scratch != "" {
-		err = join(err, os.RemoveAll(r.scratch))
-		r.scratch = ""
-	}
-	r.atRest, r.verified = nil, false
+	r.conn, r.atRest, r.private, r.verified = nil, nil, false, false
 	return err
 }
 
@@ -141,7 +136,7 @@ func (r *Reader) mustRepeat(err error, kept bool) (bool, error) {
 		// A connection that was kept may have been overtaken: by a change of the journal mode, or by all
 		// others having gone.
 		return kept && err != nil && cannotShare(err), nil
-	case r.own || r.scratch != "":
+	case r.own || r.private:
 		return false, nil
 	}
 	// New files beside the database do no harm. What was read must be as it was.
@@ -187,7 +182,7 @@ func (r *Reader) open(ctx context.Context) error {
 
 func (r *Reader) connect(ctx context.Context) (err error) {
 	if !r.own {
-		if r.conn, err = openLive(ctx, r.path, opening{large: r.large}); err == nil || !cannotShare(err) {
+		if r.conn, err = openReading(ctx, r.path, opening{reader, r.check}); err == nil || !cannotShare(err) {
 			return err
 		}
 	}
@@ -196,21 +191,12 @@ func (r *Reader) connect(ctx context.Context) (err error) {
 		return err
 	}
 	r.atRest = files
-	switch {
-	case files["-journal"].size() > 0 && !r.own:
+	if r.private = files["-journal"].size() > 0 && !r.own; r.private {
 		r.conn, err = r.openCopy(ctx, files)
-	case files["-wal"].size() > 0 && !r.own:
-		r.conn, err = openReading(ctx, r.path, opening{readOnly: true, role: frozen, large: r.large})
-	default:
-		r.conn, err = openReading(ctx, r.path, opening{readOnly: true, role: frozen, immutable: true, large: r.large})
+	} else {
+		r.conn, err = openReading(ctx, r.path, opening{frozen, r.check})
 	}
 	return err
-}
-
-// openLive opens a connection that shares a database with writers and creates no file.
-func openLive(ctx context.Context, path string, o opening) (*conn, error) {
-	o.readOnly, o.role = true, reader
-	return openReading(ctx, path, o)
 }
 
 func openReading(ctx context.Context, path string, o opening) (*conn, error) {
@@ -295,13 +281,18 @@ func (r *Reader) settled(ctx context.Context) (map[string]fileID, error) {
 	return nil, errChanged
 }
 
-// openCopy copies the files, and opens the copy so that SQLite can play back the journal in it.
-func (r *Reader) openCopy(ctx context.Context, before map[string]fileID) (*conn, error) {
-	var err error
-	if r.scratch, err = os.MkdirTemp("", "pistate-read-"); err != nil {
+// openCopy copies the files, and opens the copy so that SQLite can play back the journal in it. The copy has
+// no name any more when openCopy returns, so nothing is left of it whatever happens to the process.
+func (r *Reader) openCopy(ctx context.Context, before map[string]fileID) (c *conn, err error) {
+	dir, err := os.MkdirTemp("", "pistate-read-")
+	if err == nil {
+		defer func() { err = join(err, os.RemoveAll(dir)) }()
+		err = os.Chmod(dir, dirMode)
+	}
+	if err != nil {
 		return nil, schema.Errorf(schema.Storage, "private copy of %s: %w", r.path, err)
 	}
-	private := filepath.Join(r.scratch, "copy.sqlite")
+	private := filepath.Join(dir, "copy.sqlite")
 	for _, suffix := range copied {
 		err := copyFile(ctx, private+suffix, r.path+suffix)
 		if err != nil && (suffix == "" || !errors.Is(err, os.ErrNotExist)) {
@@ -318,8 +309,7 @@ func (r *Reader) openCopy(ctx context.Context, before map[string]fileID) (*conn,
 	if !sameContent(before, after) {
 		return nil, errChanged
 	}
-	c, err := openReading(ctx, private, opening{role: writer, large: r.large})
-	if err != nil {
+	if c, err = openReading(ctx, private, opening{writer, r.check}); err != nil {
 		return nil, err
 	}
 	c.path = r.path // errors name the file that the user knows
@@ -341,6 +331,9 @@ func copyFile(ctx context.Context, dst, src string) (err error) {
 		return err
 	}
 	defer func() { err = join(err, out.Close()) }()
+	if err := out.Chmod(fileMode); err != nil {
+		return err
+	}
 	_, err = io.Copy(out, contextReader{ctx, in})
 	return err
 }

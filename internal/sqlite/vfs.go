@@ -10,8 +10,6 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	"github.com/ncruces/go-sqlite3/vfs"
-
-	"pistate/schema"
 )
 
 const (
@@ -48,44 +46,76 @@ func (v secureVFS) FullPathname(path string) (string, error) {
 }
 
 func (v secureVFS) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
-	path, role := name.String(), role(name.URIParameter(roleParam))
-	isWAL := flags&vfs.OPEN_WAL != 0
+	role := role(name.URIParameter(roleParam))
+	var file vfs.File
+	var err error
 	switch {
-	case path == "": // a temporary file without a name: made by the operating system with mode 0600
-	case role != writer:
+	case role == writer:
+		file, err = v.openForWriter(name, flags)
+	case flags&vfs.OPEN_WAL != 0:
 		flags &^= vfs.OPEN_CREATE
-		if role == frozen && isWAL {
-			flags = flags&^vfs.OPEN_READWRITE | vfs.OPEN_READONLY
-		}
-	case flags&vfs.OPEN_CREATE != 0:
-		if err := createFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, flags, err
-		}
-	}
-	file, out, err := v.VFSFilename.OpenFilename(name, flags)
-	if isWAL && flags&vfs.OPEN_READWRITE != 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
-		// SQLite asks for a writable WAL even on a read-only connection, and is content with less.
-		flags = flags&^(vfs.OPEN_READWRITE|vfs.OPEN_CREATE) | vfs.OPEN_READONLY
-		file, out, err = v.VFSFilename.OpenFilename(name, flags)
+		file, flags, err = v.openWALForReader(name, flags, role)
+	default:
+		// SQLite hears what it wants to hear. Where a database is read-only, it forgets the CHECK
+		// constraints, and its integrity check with it: connections that check ask for more than they get.
+		flags &^= vfs.OPEN_CREATE
+		file, _, err = v.VFSFilename.OpenFilename(name, asReadOnly(flags))
 	}
 	if err != nil {
-		return nil, out, err
+		return nil, flags, err
 	}
 	inner, ok := file.(osFile)
-	switch {
-	case !ok:
-	case isWAL:
-		if main, ok := vfsutil.UnwrapFile[*mainFile](name.DatabaseFile()); ok {
-			main.wal = inner
-			file = &walFile{inner, main}
-		}
-	case flags&vfs.OPEN_MAIN_DB == 0:
-	case role == frozen:
-		file = &frozenFile{osFile: inner}
-	default:
-		file = &mainFile{osFile: inner, shmPath: path + "-shm", role: role, alone: role == reader && !inUse(inner)}
+	if !ok {
+		return file, flags, nil
 	}
-	return file, out, nil
+	inner = diskFile{inner}
+	main, _ := vfsutil.UnwrapFile[*mainFile](name.DatabaseFile())
+	switch {
+	case flags&vfs.OPEN_MAIN_DB == 0 && (flags&vfs.OPEN_WAL == 0 || main == nil):
+		return inner, flags, nil
+	case flags&vfs.OPEN_MAIN_DB != 0 && role == frozen:
+		return &frozenFile{osFile: inner}, flags, nil
+	}
+	info, err := inner.Stat()
+	if err != nil {
+		return nil, flags, join(err, inner.Close())
+	}
+	opened := &openedFile{name.String(), info}
+	if main != nil {
+		main.wal = opened
+		return &walFile{inner, main}, flags, nil
+	}
+	return &mainFile{osFile: inner, main: opened, role: role, alone: role == reader && !inUse(inner)}, flags, nil
+}
+
+func (v secureVFS) openForWriter(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, error) {
+	if path := name.String(); path != "" && flags&vfs.OPEN_CREATE != 0 {
+		if err := createFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	} // a temporary file has no name, and mode 0600 from the start
+	file, _, err := v.VFSFilename.OpenFilename(name, flags)
+	return file, err
+}
+
+// openWALForReader opens a WAL as writable as it may be: SQLite asks for it even on a read-only connection,
+// and is content with less.
+func (v secureVFS) openWALForReader(name *vfs.Filename, flags vfs.OpenFlag, role role) (vfs.File, vfs.OpenFlag, error) {
+	if role == reader {
+		file, out, err := v.VFSFilename.OpenFilename(name, flags)
+		if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+			return file, out, err
+		}
+	}
+	file, out, err := v.VFSFilename.OpenFilename(name, asReadOnly(flags))
+	if role == frozen && errors.Is(err, fs.ErrNotExist) {
+		return &vfsutil.SliceFile{}, asReadOnly(flags), nil // no WAL is as good as an empty one
+	}
+	return file, out, err
+}
+
+func asReadOnly(flags vfs.OpenFlag) vfs.OpenFlag {
+	return flags&^(vfs.OPEN_READWRITE|vfs.OPEN_CREATE) | vfs.OPEN_READONLY
 }
 
 // osFile is everything that the operating system's VFS offers of a database file, but for mapping it into
@@ -101,16 +131,56 @@ type osFile interface {
 	Fd() uintptr
 }
 
-// mainFile decides how the -shm file comes to be, and keeps an eye on the files that belong together.
+// diskFile tells a full disk from a failing one, which the file underneath means to do and does not.
+type diskFile struct{ osFile }
+
+func (f diskFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.osFile.WriteAt(p, off)
+	if isFull(err) {
+		err = vfs.SystemError(err, sqlite3.FULL)
+	}
+	return n, err
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// mainFile is a database that others may have open. It decides how the -shm file comes to be, and keeps an
+// eye on the files that belong together.
 type mainFile struct {
 	osFile
-	shmPath string
-	role    role
-	alone   bool // for a reader: nobody else had the database open when it was opened
-
+	role  role
+	alone bool             // for a reader: nobody else had the database open when it was opened
 	shm   vfs.SharedMemory // decided at the first use under a lock
-	shmID fs.FileInfo      // the -shm file in use
-	wal   osFile           // the -wal file while it is open
+
+	main, wal, index *openedFile // the files in use; index is the -shm file
+}
+
+// openedFile is a file as it was opened.
+type openedFile struct {
+	path string
+	info fs.FileInfo
+}
+
+// moved reports whether it is no longer the file at its path. A nil file is none.
+func (f *openedFile) moved() (bool, error) {
+	if f == nil {
+		return false, nil
+	}
+	now, err := os.Lstat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && !os.SameFile(now, f.info), err
+}
+
+// Lock refuses a reader what it would need to play back a journal.
+func (f *mainFile) Lock(level vfs.LockLevel) error {
+	if f.role == reader && level > vfs.LOCK_SHARED {
+		return sqlite3.READONLY
+	}
+	return f.osFile.Lock(level)
 }
 
 // SharedMemory is first called when the file is opened, to see whether there is any, and then for each
@@ -127,15 +197,18 @@ func (f *mainFile) SharedMemory() vfs.SharedMemory {
 	if inner == nil || f.LockState() == vfs.LOCK_NONE {
 		return inner
 	}
+	path := f.main.path + "-shm"
 	if f.role == writer {
-		_ = createFile(f.shmPath) // if this fails, SQLite's own attempt says why
+		_ = createFile(path) // if this fails, SQLite's own attempt says why
 	}
-	info, err := os.Lstat(f.shmPath)
+	info, err := os.Lstat(path)
 	if f.role == reader && (err != nil || f.alone) {
 		// No file has this name, and none can be made: SQLite gets CANTOPEN.
 		f.shm = vfs.NewSharedMemory("\x00", vfs.OPEN_MAIN_DB)
-	} else {
-		f.shm, f.shmID = inner, info
+		return f.shm
+	}
+	if f.shm = inner; err == nil {
+		f.index = &openedFile{path, info}
 	}
 	return f.shm
 }
@@ -143,34 +216,28 @@ func (f *mainFile) SharedMemory() vfs.SharedMemory {
 // HasMoved reports whether the database, or the -wal or -shm file in use, is no longer the file at its
 // path. SQLite asks too, before it checkpoints and deletes the WAL at the end.
 func (f *mainFile) HasMoved() (bool, error) {
-	moved, err := f.osFile.HasMoved()
-	if !moved && err == nil && f.wal != nil {
-		moved, err = f.wal.HasMoved()
+	for _, file := range []*openedFile{f.main, f.wal, f.index} {
+		if moved, err := file.moved(); moved || err != nil {
+			return moved, err
+		}
 	}
-	if moved || err != nil || f.shmID == nil {
-		return moved, err
-	}
-	now, err := os.Lstat(f.shmPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	return err == nil && !os.SameFile(now, f.shmID), err
+	return false, nil
 }
 
-// walFile tells its database when it is closed.
+// walFile tells its database when it is closed: WAL mode has ended then, and the -shm file with it.
 type walFile struct {
 	osFile
 	main *mainFile
 }
 
 func (f *walFile) Close() error {
-	f.main.wal = nil
+	f.main.wal, f.main.shm, f.main.index = nil, nil, nil
 	return f.osFile.Close()
 }
 
-// frozenFile is a database that no process has open. SQLite can read its WAL without a -shm file if it
-// believes to have the database for itself; as nothing is locked here, the caller has to see for itself
-// whether the files have changed.
+// frozenFile is a database that no process has open. SQLite reads its WAL without a -shm file because it
+// believes to have the database for itself. As nothing is locked, whoever reads it has to see whether the
+// files have changed.
 type frozenFile struct {
 	osFile
 	level vfs.LockLevel
@@ -181,86 +248,3 @@ func (f *frozenFile) Unlock(level vfs.LockLevel) error { f.level = min(f.level, 
 func (f *frozenFile) CheckReservedLock() (bool, error) { return false, nil }
 func (f *frozenFile) LockState() vfs.LockLevel         { return f.level }
 func (f *frozenFile) SharedMemory() vfs.SharedMemory   { return nil }
-
-// createFile creates an empty file with mode 0600. It fails with fs.ErrExist if there is one.
-func createFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
-	if err != nil {
-		return err
-	}
-	err = f.Chmod(fileMode) // the umask may have taken the owner's bits
-	return join(err, f.Close())
-}
-
-// createDatabase makes the directory (0700) and the database file (0600) where they are missing. A file
-// that exists is neither opened, because closing it would drop the locks of another SQLite in this
-// process, nor changed, because it may be anybody's.
-func createDatabase(path string) error {
-	if err := makeDir(filepath.Dir(path)); err != nil {
-		return schema.Errorf(schema.Storage, "create directory %s: %w", filepath.Dir(path), err)
-	}
-	err := createFile(path)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, fs.ErrExist) {
-		return schema.Errorf(schema.Storage, "create database: %w", err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return schema.Errorf(schema.Storage, "database: %w", err)
-	}
-	return mustBeFile(path, info)
-}
-
-// mustBeFile refuses what can't be a database, before SQLite opens it and waits for a pipe or a device.
-func mustBeFile(path string, info fs.FileInfo) error {
-	switch {
-	case info.IsDir():
-		return schema.Errorf(schema.Invalid, "%s is a directory, not a database file", path)
-	case !info.Mode().IsRegular():
-		return schema.Errorf(schema.Invalid, "%s is not a regular file", path)
-	}
-	return nil
-}
-
-// restrict takes the permissions of group and others from the files of a database that is known to be
-// ours. Its directory belongs to the user.
-func restrict(path string) error {
-	for _, p := range []string{path, path + "-wal", path + "-shm"} {
-		info, err := os.Lstat(p)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().Perm()&^fileMode == 0 {
-			continue
-		}
-		if err == nil {
-			err = os.Chmod(p, info.Mode().Perm()&fileMode)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return schema.Errorf(schema.Storage, "database: %w", err)
-		}
-	}
-	return nil
-}
-
-// makeDir is os.MkdirAll with mode 0700 for each directory that it makes, whatever the umask.
-func makeDir(path string) error {
-	if info, err := os.Stat(path); err == nil {
-		if !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("exists and is not a directory")}
-		}
-		return nil
-	}
-	if parent := filepath.Dir(path); parent != path {
-		if err := makeDir(parent); err != nil {
-			return err
-		}
-	}
-	err := os.Mkdir(path, dirMode)
-	if errors.Is(err, fs.ErrExist) {
-		return nil // another process was faster
-	}
-	if err != nil {
-		return err
-	}
-	return os.Chmod(path, dirMode)
-}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,11 +37,18 @@ func Main(m *testing.M, programs ...func() cli.Program) {
 	testscript.Main(m, commands)
 }
 
-// Run runs every script of a folder.
-func Run(t *testing.T, dir string) {
+// Command is a command of scripts, as testscript has them.
+type Command = func(ts *testscript.TestScript, neg bool, args []string)
+
+// Run runs every script of a folder, with more commands if there are any.
+func Run(t *testing.T, dir string, more ...map[string]Command) {
 	testdata, err := filepath.Abs(repositoryTestdata(t))
 	if err != nil {
 		t.Fatal(err)
+	}
+	commands := map[string]Command{"exits": exits, "mode": mode, "replace": replace}
+	for _, m := range more {
+		maps.Copy(commands, m)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
@@ -52,11 +60,7 @@ func Run(t *testing.T, dir string) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"mode":    mode,
-			"replace": replace,
-		},
+		Cmds: commands,
 	})
 }
 
