@@ -52,9 +52,15 @@ fuzz time="30s":
         done
     done
 
-# Repeat the tests that kill processes at random moments, many times.
+# Repeat the tests that race processes and kill them at random moments, many times.
 soak rounds="200":
-    PISTATE_ROUNDS={{rounds}} go test -timeout 60m -v -run 'SIGKILL|Kill' ./...
+    PISTATE_ROUNDS={{rounds}} go test -timeout 60m -v -run 'SIGKILL|ProcessesResolve|WaysRace|FlippedBytes' ./sessionstate ./store
+
+# Write again what is generated: the golden files, the documents, the assembled examples (needs wabt).
+update:
+    go generate ./wasm ./store
+    go test ./schema ./store ./piw/cli ./host/pihost -update
+    go test ./...
 
 # Assemble the .wat files and build the Go example (needs wabt).
 wasm:

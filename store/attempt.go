@@ -73,6 +73,24 @@ func (q *Queries) EffectAttempts(ctx context.Context, effect string, after, limi
 	return attempts, err
 }
 
+// ownerOfEffect returns the resource whose owner applies an effect: "" for the system's scope, and for a scope
+// that has ended, which nobody can own any more: what it left to be done is then for any owner of leases.
+func ownerOfEffect(rx *sqlite.Rx, id string) (ResourceID, error) {
+	e, _, err := getEffect(rx, id)
+	if err != nil {
+		return "", err
+	}
+	owner := e.Scope.resource()
+	if owner == "" {
+		return "", nil
+	}
+	scope, err := getResource(rx, owner)
+	if err != nil || scope.EndedAt != 0 {
+		return "", err
+	}
+	return owner, nil
+}
+
 // effectPlan is the plan of a command on an effect. decide gets the effect as it is and changes it; ended
 // is how its open attempt ends, "" if it has none or goes on.
 func effectPlan(d *draft, id string, payload any, event string, decide func(f *facts, e *Effect) (ended Outcome, err error)) *plan[*Effect] {
@@ -81,10 +99,7 @@ func effectPlan(d *draft, id string, payload any, event string, decide func(f *f
 	return &plan[*Effect]{
 		subject: resource,
 		payload: payload,
-		owner: func(rx *sqlite.Rx, _ Ownership) (ResourceID, error) {
-			e, _, err := getEffect(rx, id)
-			return e.Scope.resource(), err
-		},
+		owner:   func(rx *sqlite.Rx, _ Ownership) (ResourceID, error) { return ownerOfEffect(rx, id) },
 		repeated: func(rx *sqlite.Rx, _ Event) (*Effect, error) {
 			e, _, err := getEffect(rx, id)
 			return &e, err
@@ -161,10 +176,7 @@ func (c BeginEffect) prepare(d *draft) *plan[*Begun] {
 	return &plan[*Begun]{
 		subject: resource,
 		payload: c,
-		owner: func(rx *sqlite.Rx, _ Ownership) (ResourceID, error) {
-			e, _, err := getEffect(rx, c.Effect)
-			return e.Scope.resource(), err
-		},
+		owner:   func(rx *sqlite.Rx, _ Ownership) (ResourceID, error) { return ownerOfEffect(rx, c.Effect) },
 		repeated: func(_ *sqlite.Rx, e Event) (*Begun, error) {
 			return nil, refuse(schema.Conflict, &ConflictError{Identity: "request " + e.ID + ", whose claim was handed out once", Winner: e})
 		},

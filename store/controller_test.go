@@ -329,6 +329,26 @@ func TestControllerDeletionWhileOwned(t *testing.T) { // D11, C52
 	wantCode(t, err, schema.NotFound)
 }
 
+func TestEffectsOutliveTheirController(t *testing.T) { // R6, R7, D11
+	f := newFlow(t)
+	c := f.controller("pr-1", `1`)
+	l := f.look(merger1)
+	e := mustDo(t, f.Store, Permit{Actor: merger1, Expected: f.viewed(c.UID).Revision, Claim: l.claim}, EnsureEffect{c.Resource(), EffectSpec{
+		Type: "pr.close", Key: "1", Payload: json.RawMessage(`1`), External: true, Scope: Scope{ControllerScope, c.UID},
+	}}).Result
+	permit := Permit{Actor: host1, Expected: e.Revision}
+	_, err := Do(t.Context(), f.Store, permit, BeginEffect{e.ID, 1000})
+	wantCode(t, err, schema.Denied) // as long as somebody can own the controller
+	if gone := mustDo(t, f.Store, anybody, RequestControllerDeletion{c.UID}).Result; gone.DeletedAt == 0 {
+		t.Fatal("nothing keeps it")
+	}
+	begun := mustDo(t, f.Store, permit, BeginEffect{e.ID, 1000}).Result
+	settled := mustDo(t, f.Store, as(host1, begun.Claim), SettleEffect{Effect: e.ID, Outcome: OutcomeApplied}).Result
+	if settled.Status != EffectApplied {
+		t.Errorf("%+v", settled)
+	}
+}
+
 func TestFinalizers(t *testing.T) { // D11
 	f := newFlow(t)
 	c := f.controller("pr-1", `1`)

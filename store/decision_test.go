@@ -176,6 +176,7 @@ func TestDecisionRequestIsImmutable(t *testing.T) { // D8, W5
 		"default":     func(q *RequestDecision) { q.Default = &Response{"note", "hm"} },
 		"no default":  func(q *RequestDecision) { q.Default = nil },
 		"audience":    func(q *RequestDecision) { q.Audience = "others" },
+		"attempt":     func(q *RequestDecision) { q.Attempt = "a1" },
 		"unprotected": func(q *RequestDecision) { q.Unprotected = true },
 	} {
 		changed := q

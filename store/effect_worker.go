@@ -73,7 +73,7 @@ type EffectWorker struct {
 	Store    *Store
 	Actor    Actor
 	Scope    Scope
-	Claim    *Claim                   // on the scope's resource; nil for the system's scope
+	Claim    *Claim                   // on the scope's resource; nil for the system's scope, and one that has ended
 	Handlers map[string]EffectHandler // by effect type; effects of other types are left alone
 
 	// Lease is how long the ownership of an effect lasts unless it is renewed, which happens while Apply

@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"pistate/internal/cli/clitest":  {"pistate/internal/cli"},
 	"pistate/internal/layout":       {},
 	"pistate/internal/protocoldoc":  {"pistate/schema", "pistate/store"}, // prints a document
+	"pistate/internal/bigdb":        {"pistate/store"},                   // for benchmarks alone
 	"pistate/internal/storefixture": {"pistate/store"},                   // for tests alone
 }
 
