@@ -1,11 +1,85 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"pistate/internal/cli"
 	"pistate/internal/cli/clitest"
+	"pistate/internal/storefixture"
+	"pistate/store"
+	"pistate/store/hostlock"
 )
 
-func TestMain(m *testing.M) { clitest.Main(m, Program) }
+func TestMain(m *testing.M) {
+	if os.Getenv(playEnv) != "" {
+		play(os.Args[1:])
+		return
+	}
+	clitest.Main(m, Program, atFixtureTime)
+}
 
-func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }
+// atFixtureTime is the program with a clock that stands at the time of the fixtures.
+func atFixtureTime() cli.Program {
+	p := Program()
+	p.Name = "piw-then"
+	p.Now = func() time.Time { return storefixture.Now }
+	return p
+}
+
+func TestScripts(t *testing.T) {
+	clitest.Run(t, "testdata/script", map[string]clitest.Command{"seed": seed, "gonehost": goneHost})
+}
+
+var (
+	fixtures   = map[string][]byte{}
+	fixturesMu sync.Mutex
+)
+
+// fixture returns the file of a database of this name.
+func fixture(name string) ([]byte, error) {
+	fixturesMu.Lock()
+	defer fixturesMu.Unlock()
+	if bytes, ok := fixtures[name]; ok {
+		return bytes, nil
+	}
+	bytes, err := storefixture.Bytes(name)
+	fixtures[name] = bytes
+	return bytes, err
+}
+
+// seed NAME FILE makes the database of a name.
+func seed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: seed NAME FILE")
+	}
+	bytes, err := fixture(args[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), bytes, 0o600))
+}
+
+// goneHost DIR leaves in a directory of workflow state what a host of the shop leaves that was killed: its
+// lock, and a process that it had started, which goes on.
+func goneHost(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: gonehost DIR")
+	}
+	dir, ctx := ts.MkAbs(args[0]), context.Background()
+	project := store.Project{ID: "prj_d2f66e5e7e7a3483056baa9da3d585ee", Path: "/home/ann/shop"}
+	lock, err := hostlock.Acquire(ctx, dir, project, storefixture.Now.Add(-2*time.Hour))
+	ts.Check(err)
+	_, err = lock.AddChild(ctx, os.Getpid(), "run r1", storefixture.Now)
+	ts.Check(err)
+	gone := lock.Holder()
+	gone.PID = 1<<31 - 1 // larger than any
+	text, err := json.Marshal(gone)
+	ts.Check(err)
+	ts.Check(os.WriteFile(filepath.Join(dir, "hosts", project.ID+".json"), text, 0o600))
+}

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
+	"time"
 
 	"pistate/internal/cli"
 	"pistate/internal/sqlite"
+	"pistate/schema"
+	"pistate/store"
 )
 
 // StateCmd groups what can be done with any state database: the kind is recognised by what is in the file.
@@ -14,6 +18,7 @@ type StateCmd struct {
 	Status StateStatusCmd `cmd:"" help:"Counts and sizes; nothing private."`
 	Verify StateVerifyCmd `cmd:"" help:"Check integrity, foreign keys, identity and shape; exit 1 if something is wrong."`
 	Backup StateBackupCmd `cmd:"" help:"Copy the database, live or not, into a new file."`
+	Schema StateSchemaCmd `cmd:"" help:"The tables, as SQL with comments."`
 }
 
 // StateStatusCmd prints what a status may show of any database: counts and sizes (V3).
@@ -32,13 +37,7 @@ func (c *StateStatusCmd) Run(env *cli.Env) error {
 	if c.JSON {
 		return cli.JSON(env.Stdout, status)
 	}
-	fmt.Fprintf(env.Stdout, "database    %s (%s)\n", cli.Escape(status.Path), status.Kind)
-	fmt.Fprintf(env.Stdout, "size        %s in %d pages, %d of them free\n", cli.Size(status.Bytes), status.Pages, status.FreePages)
-	fmt.Fprintf(env.Stdout, "WAL         %s\n", cli.Size(status.WALBytes))
-	for _, f := range status.facts() {
-		fmt.Fprintf(env.Stdout, "%-11s %d\n", f.name, f.count)
-	}
-	return nil
+	return printState(env, status)
 }
 
 // stateStatus is the document of `state status --json`.
@@ -46,22 +45,30 @@ type stateStatus struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
 	sqlite.Stat
-	Counts map[string]int64 `json:"counts"`
+	Counts  map[string]int64    `json:"counts"`
+	Leases  []store.LeaseCount  `json:"leases,omitempty"`  // by type of what is owned
+	Effects []store.EffectCount `json:"effects,omitempty"` // not settled, by status
 }
 
-type fact struct {
-	name  string
-	count int64
-}
-
-// facts returns the counts by name.
-func (s stateStatus) facts() []fact {
-	var facts []fact
-	for name, count := range s.Counts {
-		facts = append(facts, fact{strings.ReplaceAll(name, "_", " "), count})
+func printState(env *cli.Env, s stateStatus) error {
+	fmt.Fprintf(env.Stdout, "database  %s (%s)\n", cli.Escape(s.Path), s.Kind)
+	fmt.Fprintf(env.Stdout, "size      %s in %d pages, %d of them free\n", cli.Size(s.Bytes), s.Pages, s.FreePages)
+	fmt.Fprintf(env.Stdout, "WAL       %s\n", cli.Size(s.WALBytes))
+	for _, l := range s.Leases {
+		fmt.Fprintf(env.Stdout, "leases    %s: %d active, %d expired\n", l.Type, l.Active, l.Expired)
 	}
-	slices.SortFunc(facts, func(a, b fact) int { return strings.Compare(a.name, b.name) })
-	return facts
+	now := time.Now()
+	for _, e := range s.Effects {
+		fmt.Fprintf(env.Stdout, "effects   %d %s, the oldest from %s\n", e.Count, e.Status, cli.Ago(e.Oldest.Time(), now))
+	}
+	fmt.Fprintln(env.Stdout)
+	t := cli.NewTable(env.Stdout, "ROWS", "")
+	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
+		if n := s.Counts[name]; n > 0 {
+			t.Row(n, name)
+		}
+	}
+	return t.Flush()
 }
 
 // StateVerifyCmd checks a database.
@@ -95,10 +102,13 @@ func (c *StateVerifyCmd) Run(env *cli.Env) error {
 	} else {
 		printReport(env, report)
 	}
-	if err == nil && !report.OK() {
-		err = cli.ErrFailedCheck
+	switch {
+	case err != nil || report.OK():
+		return err
+	case errors.Is(report.Err(), schema.Incompatible): // nothing else is wrong: it is another kind of file
+		return schema.Errorf(schema.Incompatible, "%s is not %s of this version", report.Path, kind.name)
 	}
-	return err
+	return cli.ErrFailedCheck
 }
 
 func printReport(env *cli.Env, report sqlite.Report) {
@@ -120,7 +130,7 @@ func printReport(env *cli.Env, report sqlite.Report) {
 // StateBackupCmd copies a database.
 type StateBackupCmd struct {
 	stateDB
-	Target string `arg:"" help:"Absolute path of the copy; there may be no such file yet."`
+	Target string `arg:"" completion:"file" help:"Absolute path of the copy; there may be no such file yet."`
 }
 
 // Run makes the backup and says what it holds.
