@@ -33,6 +33,7 @@ func exercise(t *testing.T, newHost func(testing.TB, string) *Host) {
 				"refused by the store":   exerciseRefused,
 				"at once":                exerciseAtOnce,
 				"sessions":               exerciseSessions,
+				"other processes":        exerciseOthers,
 			} {
 				t.Run(name, func(t *testing.T) { exercise(t, x, path) })
 			}
@@ -43,6 +44,15 @@ func exercise(t *testing.T, newHost func(testing.TB, string) *Host) {
 	t.Run("values", func(t *testing.T) { exerciseValues(t, x, path) })
 	t.Run("errors", func(t *testing.T) { exerciseErrors(t, x, path) })
 	t.Run("plugins", func(t *testing.T) { exercisePlugins(t, h) })
+}
+
+// Y12, C22: what another process stores is seen by the next call, though this one has read the value before.
+func exerciseOthers(t *testing.T, x *Extension, path string) {
+	at := placesOf(t)("a")
+	mustCall(t, x, at, "1", `{"session":1,"branch":1}`)
+	mustExec(t, rawConn(t, path), `UPDATE state SET value = value + 40 WHERE session_id = '`+t.Name()+`'`)
+	mustCall(t, x, at, "0", `{"session":41,"branch":41}`)
+	mustCall(t, x, at, "1", `{"session":42,"branch":42}`)
 }
 
 // Y3: a branch sees what was counted above the fork, and counts on from there by itself.

@@ -13,17 +13,18 @@ type Engine struct {
 }
 
 // Native keeps state in a session store that the embedder has opened, with SQLite in this process. The
-// embedder closes the store, after the host.
+// embedder closes the store, after the host. What an extension reads is what is stored at that moment, whoever
+// stored it: an extension can't refresh a cache, and beside an instance per call the look costs nothing.
 func Native(store *sessionstate.Store) Engine {
 	if store == nil {
 		return Engine{}
 	}
 	return Engine{open: func(pluginID string) (states, error) {
-		session, err := sessionstate.New(store, sessionstate.Config{PluginID: pluginID, Scope: sessionstate.ScopeSession})
+		session, err := sessionstate.New(store, sessionstate.Config{PluginID: pluginID, Scope: sessionstate.ScopeSession, Coherent: true})
 		if err != nil {
 			return states{}, err
 		}
-		branch, err := sessionstate.New(store, sessionstate.Config{PluginID: pluginID, Scope: sessionstate.ScopeBranch})
+		branch, err := sessionstate.New(store, sessionstate.Config{PluginID: pluginID, Scope: sessionstate.ScopeBranch, Coherent: true})
 		if err != nil {
 			return states{}, err
 		}

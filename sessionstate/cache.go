@@ -3,6 +3,7 @@ package sessionstate
 import (
 	"bytes"
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -21,10 +22,11 @@ type scope struct {
 	mu      sync.RWMutex
 	values  map[string][]byte // by branch; nil: not loaded
 	version int64             // the database's data version when they were loaded; coherent reads only
-	changes uint64            // counts what this process has committed; a load that it overtakes is done again
-	pending []byte            // a value that was written before there was a key (Y7)
+	keyless *keyless          // a value that was written before there was a key (Y7); nil: none
 
-	loading sync.Mutex // one load at a time
+	loading sync.Mutex      // one load at a time
+	late    map[string]bool // branches that this process has written during the load; nil: there is no load
+	dropped bool            // the cache was dropped during the load
 }
 
 // cacheSize is how much the caches of all scopes hold together.
@@ -33,8 +35,8 @@ type cacheSize struct {
 	limit int64
 }
 
-// trim empties every scope but one if the cache has grown too large. Which scopes will be read again is
-// anybody's guess, and emptying them all keeps reading free of bookkeeping.
+// trim empties every scope but one if the cache has grown too large, by a load or by a write. Which scopes
+// will be read again is anybody's guess, and emptying them all keeps reading free of bookkeeping.
 func (s *shared) trim(keep *scope) {
 	if s.cache.bytes.Load() <= s.cache.limit {
 		return
@@ -70,58 +72,113 @@ func (s *shared) scope(id scopeID) *scope {
 	return sc
 }
 
-// lookup returns the first cached value of keys; loaded is false if the cache can't tell.
-func (sc *scope) lookup(keys ...string) (value []byte, key string, loaded bool) {
+// What a read may ask of the cache instead of a data version.
+const (
+	anyVersion   int64 = 0
+	newerThanAny int64 = math.MaxInt64 // the rows must be read, and then count as of any version
+)
+
+// cached returns the first value that is cached under one of keys, nil for none; known is false if the cache
+// can't tell, because it isn't loaded or is older than version.
+func (sc *scope) cached(version int64, keys ...string) (value []byte, known bool) {
 	sc.mu.RLock()
 	defer sc.mu.RUnlock()
-	for _, k := range keys {
-		if v, ok := sc.values[k]; ok {
-			return v, k, true
-		}
+	if sc.values == nil || sc.version < version {
+		return nil, false
 	}
-	return nil, "", sc.values != nil
+	return first(sc.values, keys), true
 }
 
-// load fills the cache from the database, unless it is filled and as new as version.
-func (sc *scope) load(ctx context.Context, db *sqlite.DB, version int64) error {
+func first(values map[string][]byte, keys []string) []byte {
+	for _, k := range keys {
+		if v, ok := values[k]; ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// find is cached, but loads what the cache doesn't know. The answer is part of what was loaded, and so is
+// right even if the cache is dropped at the same moment: not knowing never looks like an absence (Y8).
+func (s *shared) find(ctx context.Context, sc *scope, version int64, keys ...string) (value []byte, err error) {
+	if v, known := sc.cached(version, keys...); known {
+		return v, nil
+	}
 	sc.loading.Lock()
 	defer sc.loading.Unlock()
-	for {
-		sc.mu.RLock()
-		fresh, changes := sc.values != nil && sc.version >= version, sc.changes
-		sc.mu.RUnlock()
-		if fresh {
+	if v, known := sc.cached(version, keys...); known {
+		return v, nil // another reader has loaded it meanwhile
+	}
+	value, err = sc.load(ctx, s.db, version, keys)
+	s.trim(sc)
+	return value, err
+}
+
+// load reads all rows into the cache and returns the first value under one of keys. What this process commits
+// meanwhile may be older or newer than what was read; those rows alone are read again, so that a large
+// scope can be loaded while it is written to.
+func (sc *scope) load(ctx context.Context, db *sqlite.DB, version int64, keys []string) (value []byte, err error) {
+	sc.watch()
+	values := map[string][]byte{}
+	err = db.Read(ctx, func(rx *sqlite.Rx) error {
+		return rx.Query(selectScope, func(r sqlite.Row) error {
+			values[r.Text(0)] = r.Bytes(1)
 			return nil
+		}, sc.plugin, sc.session)
+	})
+	for err == nil {
+		value, late := sc.fill(values, version, keys)
+		if late == nil {
+			return value, nil
 		}
-		values := map[string][]byte{}
-		err := db.Read(ctx, func(rx *sqlite.Rx) error {
-			return rx.Query(selectScope, func(r sqlite.Row) error {
-				values[r.Text(0)] = r.Bytes(1)
-				return nil
-			}, sc.plugin, sc.session)
-		})
+		err = db.Read(ctx, func(rx *sqlite.Rx) error { return sc.readAgain(rx, values, late) })
+	}
+	sc.mu.Lock()
+	sc.late = nil
+	sc.mu.Unlock()
+	return nil, err
+}
+
+// watch begins to note what this process commits.
+func (sc *scope) watch() {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.late, sc.dropped = map[string]bool{}, false
+}
+
+// fill takes what was read and ends the watch, unless there are rows to be read again. What was dropped
+// meanwhile may be what was read, and is not kept.
+func (sc *scope) fill(values map[string][]byte, version int64, keys []string) (value []byte, late map[string]bool) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if len(sc.late) > 0 {
+		late, sc.late = sc.late, map[string]bool{}
+		return nil, late
+	}
+	sc.late = nil
+	if !sc.dropped {
+		sc.replace(values)
+		if sc.version = version; version == newerThanAny {
+			sc.version = anyVersion
+		}
+	}
+	return first(values, keys), nil
+}
+
+func (sc *scope) readAgain(rx *sqlite.Rx, values map[string][]byte, branches map[string]bool) error {
+	for branch := range branches {
+		delete(values, branch)
+		_, err := rx.QueryRow(selectValue, func(r sqlite.Row) error {
+			values[branch] = r.Bytes(0)
+			return nil
+		}, sc.plugin, sc.session, branch)
 		if err != nil {
 			return err
 		}
-		if sc.fill(values, version, changes) {
-			return nil
-		}
 	}
+	return nil
 }
 
-// fill takes what was read, unless a commit of this process may have come after the snapshot.
-func (sc *scope) fill(values map[string][]byte, version int64, changes uint64) bool {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	if sc.changes != changes {
-		return false
-	}
-	sc.replace(values)
-	sc.version = version
-	return true
-}
-
-// replace puts other values into the cache, or none.
 func (sc *scope) replace(values map[string][]byte) {
 	var grown int64
 	for _, v := range sc.values {
@@ -135,10 +192,17 @@ func (sc *scope) replace(values map[string][]byte) {
 }
 
 // put records a committed row; a nil value records that there is none.
+func (s *shared) put(sc *scope, key string, value []byte) {
+	sc.put(key, value)
+	s.trim(sc)
+}
+
 func (sc *scope) put(key string, value []byte) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.changes++
+	if sc.late != nil {
+		sc.late[key] = true
+	}
 	if sc.values == nil {
 		return
 	}
@@ -154,32 +218,67 @@ func (sc *scope) invalidate() {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.replace(nil)
-	sc.changes++ // a load that is under way may have read what was to be dropped
+	sc.dropped = true
 }
 
-func (sc *scope) setPending(value []byte) {
-	sc.mu.Lock()
-	sc.pending = value
-	sc.mu.Unlock()
+// keyless is a value that waits for its key. The scope's lock guards it.
+type keyless struct {
+	value      []byte
+	superseded int // keyed writes of it that are in a transaction, not yet known to have committed
 }
 
-// settle forgets a value that waited for its key and has landed or was superseded, unless another one has
-// taken its place meanwhile.
-func (sc *scope) settle(pending []byte) {
-	if pending != nil {
-		sc.comparePending(pending, nil)
+func newKeyless(value []byte) *keyless {
+	if value == nil {
+		return nil
 	}
+	return &keyless{value: value}
 }
 
-// comparePending sets the pending value if it still is the one given, and returns the one that was found.
-func (sc *scope) comparePending(old, value []byte) (found []byte, ok bool) {
+func (sc *scope) setKeyless(value []byte) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	if !sameValue(sc.pending, old) {
-		return sc.pending, false
+	sc.keyless = newKeyless(value)
+}
+
+// compareKeyless sets the value that waits if it still is the one given, and returns the one that was found.
+func (sc *scope) compareKeyless(old, value []byte) (found []byte, ok bool) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if sc.keyless != nil {
+		found = sc.keyless.value
 	}
-	sc.pending = value
-	return old, true
+	if !sameValue(found, old) {
+		return found, false
+	}
+	sc.keyless = newKeyless(value)
+	return found, true
+}
+
+// mayLand reports, inside the transaction that is to write it, whether a value still waits: it may have landed
+// or been superseded since it was looked at, even by a part of the same transaction.
+func (sc *scope) mayLand(k *keyless) bool {
+	sc.mu.RLock()
+	defer sc.mu.RUnlock()
+	return sc.keyless == k && k.superseded == 0
+}
+
+// supersede counts a keyed write, by 1 inside its transaction and by -1 if nothing came of it.
+func (sc *scope) supersede(k *keyless, by int) {
+	if k == nil {
+		return
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	k.superseded += by
+}
+
+// settle forgets a value that has landed or was superseded, unless another one has taken its place meanwhile.
+func (sc *scope) settle(k *keyless) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	if sc.keyless == k {
+		sc.keyless = nil
+	}
 }
 
 // sameValue compares values as the bytes that are stored; nil stands for absence.

@@ -73,11 +73,20 @@ func (s *State) lineage(sc SessionContext, key string) ([]string, error) {
 	if s.scope == ScopeSession {
 		return keys, nil
 	}
-	for {
+	for seen, limit := key, 2; ; { // as TreeOf finds a cycle
 		parent, ok, err := sc.Tree().ParentKey(keys[len(keys)-1])
-		if err != nil || !ok {
+		switch {
+		case err != nil || !ok:
 			return keys, err
+		case parent == "": // the key of session scope
+			return nil, schema.Errorf(schema.Invalid, "session %s: the tree gives an empty key for the run above %s",
+				sc.SessionID(), quoteID(keys[len(keys)-1]))
+		case parent == seen:
+			return nil, schema.Errorf(schema.Corrupt, "session %s: the session tree has a cycle through entry %s: its parents lead back to it",
+				sc.SessionID(), quoteID(parent))
 		}
-		keys = append(keys, parent)
+		if keys = append(keys, parent); len(keys) == limit {
+			seen, limit = parent, 2*limit
+		}
 	}
 }

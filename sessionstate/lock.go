@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"pistate/internal/sqlite"
@@ -62,6 +63,8 @@ func (e *LockError) Error() string {
 type hold struct {
 	acquired int64 // acquired_at of the row
 	renewed  int64 // acquired_at of the row once the transaction that renews it has committed
+
+	over atomic.Bool // its Hold has returned
 }
 
 // has reports whether a row of this process with that time is this hold's.
@@ -76,6 +79,9 @@ type holdKey struct {
 
 // Hold runs fn while this process holds the session's lock: other processes, and other goroutines of this
 // one, are refused. Writes that fn makes with the context it is given go through, and renew the row's time.
+// Reads are those of any other time: where what is written depends on what was read, and other processes write
+// the session too, read with a [Config.Coherent] state, or after [Store.Refresh].
+//
 // A Hold that makes no write for longer than [Lease] may be taken over; its next write, or its end, then
 // fails with [schema.StaleClaim].
 //
@@ -92,16 +98,14 @@ func (st *Store) Hold(ctx context.Context, sessionID string, fn func(context.Con
 		return fn(ctx) // within an outer Hold of the same session
 	}
 	h := &hold{}
-	if err := st.reserve(sessionID, h); err != nil {
-		return err
-	}
-	defer st.unreserve(sessionID)
+	defer st.end(sessionID, h)
 	err = st.db.Write(ctx, func(tx *sqlite.Tx) error {
 		if _, err := st.clearLock(tx, sessionID, "hold the lock"); err != nil {
 			return err
 		}
 		h.acquired = st.now().UnixMilli()
 		h.renewed = h.acquired
+		st.begin(sessionID, h)
 		_, err := tx.Exec(upsertLock, sessionID, st.holder, h.acquired)
 		return err
 	}, nil)
@@ -117,41 +121,47 @@ func (st *Store) Hold(ctx context.Context, sessionID string, fn func(context.Con
 // heldBy returns the hold that a context carries for a session of this store.
 func (s *shared) heldBy(ctx context.Context, session string) *hold {
 	h, _ := ctx.Value(holdKey{s, session}).(*hold)
-	if h == nil {
+	if h == nil || h.over.Load() { // a context kept beyond its Hold
 		return nil
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.holds[session] != h {
-		return nil // a context kept beyond its Hold
 	}
 	return h
 }
 
-func (s *shared) reserve(session string, h *hold) error {
+// holdOf returns the hold that this process has of a session, nil for none.
+func (s *shared) holdOf(session string) *hold {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.holds[session]
+}
+
+func (s *shared) begin(session string, h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.holds[session] != nil {
-		return s.locked("hold the lock", session, s.holder, s.now(), "another part of this process holds it")
-	}
 	s.holds[session] = h
-	return nil
 }
 
-func (s *shared) unreserve(session string) {
+// end ends a hold, unless another one has taken its place.
+func (s *shared) end(session string, h *hold) {
+	h.over.Store(true)
 	s.mu.Lock()
-	delete(s.holds, session)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.holds[session] == h {
+		delete(s.holds, session)
+	}
 }
 
+// release gives the lock back, and lets others of this process in with the same transaction.
 func (s *shared) release(ctx context.Context, session string, h *hold) error {
 	return s.db.Write(ctx, func(tx *sqlite.Tx) error {
+		if s.holdOf(session) != h {
+			return lost(session)
+		}
 		n, err := tx.Exec(releaseLock, session, s.holder, h.acquired, h.renewed)
 		if err == nil && n == 0 {
 			err = lost(session)
 		}
 		return err
-	}, nil)
+	}, func() { s.end(session, h) })
 }
 
 func lost(session string) error {
@@ -166,12 +176,6 @@ func (s *shared) writeLocked(ctx context.Context, session, action string, fn fun
 		return s.writeHeld(ctx, session, h, fn, committed)
 	}
 	return s.db.Write(ctx, func(tx *sqlite.Tx) error {
-		s.mu.RLock()
-		other := s.holds[session]
-		s.mu.RUnlock()
-		if other != nil && other.acquired != 0 {
-			return s.locked(action, session, s.holder, time.UnixMilli(other.acquired), "another part of this process holds it")
-		}
 		stale, err := s.clearLock(tx, session, action)
 		if err != nil {
 			return err
@@ -204,11 +208,11 @@ func (s *shared) renew(tx *sqlite.Tx, session string, h *hold) error {
 	if err != nil {
 		return err
 	}
-	if !found || holder != s.holder || !h.has(acquired) {
+	if !found || holder != s.holder || !h.has(acquired) || s.holdOf(session) != h {
 		return lost(session)
 	}
 	now := s.now().UnixMilli()
-	if now-acquired < Lease.Milliseconds()/6 {
+	if age := now - acquired; 0 <= age && age < Lease.Milliseconds()/6 { // below 0 if the clock was set back
 		return nil
 	}
 	if _, err := tx.Exec(upsertLock, session, s.holder, now); err != nil {
@@ -234,7 +238,13 @@ func (s *shared) clearLock(tx *sqlite.Tx, session, action string) (stale bool, e
 		return false, err
 	}
 	since := time.UnixMilli(acquired)
-	if holder == s.holder || liveness(holder) == No || expired(since, s.now()) {
+	if expired(since, s.now()) {
+		return true, nil
+	}
+	if h := s.holdOf(session); holder == s.holder && h != nil && h.has(acquired) {
+		return false, s.locked(action, session, holder, since, "another part of this process holds it")
+	}
+	if holder == s.holder || liveness(holder) == No {
 		return true, nil
 	}
 	return false, s.locked(action, session, holder, since, "it is held by "+holder)
@@ -278,8 +288,8 @@ func pidOf(holder string) (pid int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	pid, err := strconv.Atoi(digits)
-	return pid, err == nil && pid > 0
+	id, err := strconv.ParseUint(digits, 10, 31) // what kill takes more of, it cuts off, and asks for another process
+	return int(id), err == nil && id > 0
 }
 
 func liveness(holder string) Liveness {

@@ -245,6 +245,41 @@ func TestHoldIsRenewedByWritesAndLostWithoutThem(t *testing.T) { // Y5
 	wantValue(t, s, at("a"), `1`)
 }
 
+func TestHoldAfterTheClockWasSetBack(t *testing.T) { // Y5
+	st, clock := openWithClock(t)
+	s := newState(t, st, "p", ScopeSession)
+	err := st.Hold(t.Context(), "s1", func(ctx context.Context) error {
+		clock.move(-time.Hour) // the row is now dated so far ahead that others take it for one of another clock
+		mustWriteIn(ctx, t, s, `1`)
+		status, err := st.Status(ctx, "s1")
+		if err != nil || len(status.Locks) != 1 || status.Locks[0].Expired {
+			t.Errorf("%+v, %v", status.Locks, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustWriteIn(ctx context.Context, t *testing.T, s *State, v string) {
+	t.Helper()
+	if err := s.Write(ctx, at("a"), json.RawMessage(v)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHoldersThatCantBeProcesses(t *testing.T) { // Y10
+	for holder, want := range map[string]Liveness{
+		"pid:1": Yes, "pid:4294967297": Unknown, "pid:2147483648": Unknown, "pid:99999999999999999999": Unknown,
+		"pid:+1": Unknown, "pid:": Unknown, "1": Unknown, "": Unknown,
+	} {
+		if got := liveness(holder); got != want {
+			t.Errorf("%q lives: %s, want %s", holder, got, want)
+		}
+	}
+}
+
 func TestConcurrentWritesInOneHold(t *testing.T) { // Y5
 	st, clock := openWithClock(t)
 	s := newState(t, st, "p", ScopeSession)
@@ -330,5 +365,49 @@ func TestForceRefresh(t *testing.T) { // Y10
 	}
 	if err := st.ForceRefresh(t.Context(), ""); !errors.Is(err, schema.Invalid) {
 		t.Fatal(err)
+	}
+}
+
+// A hold that never ends seals its session for nobody: not for other processes, and no longer for this one.
+func TestHoldThatIsStuck(t *testing.T) { // Y5, Y10
+	for name, giveUp := range map[string]func(*Store, *testClock) error{
+		"forced":  func(st *Store, _ *testClock) error { return st.ForceRefresh(context.Background(), "s1") },
+		"expired": func(_ *Store, c *testClock) error { c.move(Lease + time.Second); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, clock := openWithClock(t)
+			s := newState(t, st, "p", ScopeSession)
+			err := st.Hold(t.Context(), "s1", func(stuck context.Context) error {
+				mustWriteIn(stuck, t, s, `1`)
+				if err := s.Write(t.Context(), at("a"), json.RawMessage(`2`)); !errors.Is(err, schema.Locked) {
+					t.Fatalf("beside a hold: %v", err)
+				}
+				if err := giveUp(st, clock); err != nil {
+					t.Fatal(err)
+				}
+				mustWrite(t, s, at("a"), `3`)
+				err := st.Hold(t.Context(), "s1", func(ctx context.Context) error { // at the same millisecond, if forced
+					mustWriteIn(ctx, t, s, `4`)
+					if err := s.Write(stuck, at("a"), json.RawMessage(`5`)); !errors.Is(err, schema.StaleClaim) {
+						t.Errorf("in a hold that was taken over: %v", err)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Write(stuck, at("a"), json.RawMessage(`6`)); !errors.Is(err, schema.StaleClaim) {
+					t.Errorf("in a hold that was lost: %v", err)
+				}
+				return nil
+			})
+			if !errors.Is(err, schema.StaleClaim) {
+				t.Errorf("end of a hold that was lost: %v", err)
+			}
+			wantValue(t, s, at("a"), `4`)
+			if rows := lockRows(t, st); len(rows) != 0 {
+				t.Errorf("lock rows %v", rows)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package sessionstate
 import (
 	"context"
 	"encoding/json"
+	"unicode/utf8"
 
 	"pistate/internal/sqlite"
 )
@@ -52,10 +53,10 @@ func checkRows(rx *sqlite.Rx, report func(string, ...any)) error {
 		if err := checkID("session id", session); err != nil {
 			complain(err)
 		}
-		switch {
+		switch value := r.Bytes(4); {
 		case r.Text(3) != "text":
 			complain("the value is a " + r.Text(3) + ", not text")
-		case !json.Valid(r.Bytes(4)):
+		case !json.Valid(value) || !utf8.Valid(value):
 			complain("the value is not JSON")
 		}
 		return nil

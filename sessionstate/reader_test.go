@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"pistate/schema"
@@ -101,6 +103,40 @@ func TestRowsArePaged(t *testing.T) { // V2
 	for _, cursor := range []string{"x", "!", "W10", "bnVsbA"} {
 		if _, err := ParseCursor(cursor); !errors.Is(err, schema.Invalid) {
 			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+}
+
+func TestDeepCheckFindsForeignRows(t *testing.T) { // M1
+	st := openStore(t)
+	mustWrite(t, newState(t, st, "p", ScopeSession), at("a"), `1`)
+	sqlite3CLI(t, st.Path(), `INSERT INTO state VALUES
+		('P', 's1', '', '1'), ('p', '', '', '1'), ('p', 's2', '', ''), ('p', 's3', '', 'x'), ('p', 's4', '', x'31'),
+		('p', 's5', '', CAST(x'22ff22' AS TEXT)), ('p', 's6', '', '"' || char(8238) || '"');
+		INSERT INTO write_lock VALUES ('s1', 'me', 1), ('s2', 'pid:1', 'now')`)
+	report, err := Check(t.Context(), st.Path(), CheckOptions{Deep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings := map[string][]string{}
+	for _, o := range report.Outcomes {
+		findings[o.Name] = o.Findings
+	}
+	for check, want := range map[string][]string{
+		"rows": {
+			`plugin "P", session "s1", branch "": plugin id`, `plugin "p", session "", branch "": session id is empty`,
+			`session "s2", branch "": the value is not JSON`, `session "s3", branch "": the value is not JSON`,
+			`session "s4", branch "": the value is a blob`, `session "s5", branch "": the value is not JSON`,
+		},
+		"locks": {`session "s1": the holder "me"`, `session "s2": the time of the lock is a text`},
+	} {
+		if len(findings[check]) != len(want) {
+			t.Errorf("%s: %q", check, findings[check])
+		}
+		for _, w := range want {
+			if !slices.ContainsFunc(findings[check], func(f string) bool { return strings.Contains(f, w) }) {
+				t.Errorf("%s: nothing about %s in %q", check, w, findings[check])
+			}
 		}
 	}
 }

@@ -41,7 +41,7 @@ func Locate(env Environment) (Location, error) {
 		if !filepath.IsAbs(p) {
 			return Location{}, schema.Errorf(schema.Invalid, "database path %q is relative: give an absolute path", p)
 		}
-		return Location{filepath.Clean(p), "explicit"}, nil
+		return Location{p, "explicit"}, nil // not cleaned: it means itself (S10)
 	}
 	agentDir, err := env.agentDir()
 	if err != nil {
@@ -118,21 +118,24 @@ func configuredPath(file string) (value string, found bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	var settings struct {
-		SessionState *struct {
-			DatabasePath json.RawMessage `json:"databasePath"`
-		} `json:"sessionState"`
-	}
+	// Maps, because a struct would also take "sessionstate", which other programs that read the file don't.
+	var settings, group map[string]json.RawMessage
 	if err := json.Unmarshal(data, &settings); err != nil {
 		return "", false, err
 	}
-	if settings.SessionState == nil || settings.SessionState.DatabasePath == nil {
+	if raw := settings["sessionState"]; raw != nil {
+		if err := json.Unmarshal(raw, &group); err != nil {
+			return "", false, err
+		}
+	}
+	raw := group["databasePath"]
+	if raw == nil {
 		return "", false, nil
 	}
-	if raw := settings.SessionState.DatabasePath; raw[0] != '"' {
+	if raw[0] != '"' {
 		return "", false, schema.Errorf(schema.Invalid, "a string is expected, not %s", raw)
 	}
-	err = json.Unmarshal(settings.SessionState.DatabasePath, &value)
+	err = json.Unmarshal(raw, &value)
 	return value, err == nil, err
 }
 

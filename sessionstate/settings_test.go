@@ -44,6 +44,14 @@ func (p *place) env() Environment {
 	}
 }
 
+func TestExplicitPathMeansItself(t *testing.T) { // Y9, S10
+	for _, path := range []string{"/link/../e.sqlite", "/dir/", "//e.sqlite", "/a?b#c%20d"} {
+		if at, err := Locate(Environment{DatabasePath: path}); err != nil || at.Path != path {
+			t.Errorf("%q became %q, %v", path, at.Path, err)
+		}
+	}
+}
+
 func TestLocate(t *testing.T) { // Y9, S1
 	for _, c := range []struct {
 		name    string
@@ -57,7 +65,7 @@ func TestLocate(t *testing.T) { // Y9, S1
 		{name: "default", want: ".pi/agent/sessions/states.sqlite", source: "default"},
 		{
 			name: "explicit wins", user: `{"sessionState":{"databasePath":"/u"}}`,
-			change: func(p *place, env *Environment) { env.DatabasePath = p.home + "/x/../e.sqlite" },
+			change: func(p *place, env *Environment) { env.DatabasePath = p.home + "/e.sqlite" },
 			want:   "e.sqlite", source: "explicit",
 		},
 		{name: "explicit and relative", change: func(p *place, env *Environment) { env.DatabasePath = "e.sqlite" }},
@@ -102,6 +110,8 @@ func TestLocate(t *testing.T) { // Y9, S1
 			change: func(p *place, env *Environment) { env.ProjectTrusted = true },
 			report: "a string is expected, not 7",
 		},
+		{name: "names in other letters", user: `{"SessionState":{"databasePath":"u"},"sessionState":{"databasepath":"v"}}`, want: ".pi/agent/sessions/states.sqlite", source: "default"},
+		{name: "the last of two", user: `{"sessionState":{"databasePath":"u","databasePath":"v"}}`, want: ".pi/agent/v", source: ".pi/agent/settings.json"},
 		{name: "empty", user: `{"sessionState":{"databasePath":""}}`, want: ".pi/agent/sessions/states.sqlite", source: "default", report: `"" is no path`},
 		{name: "null", user: `{"sessionState":{"databasePath":null}}`, want: ".pi/agent/sessions/states.sqlite", source: "default", report: "not null"},
 		{name: "object", user: `{"sessionState":{"databasePath":{}}}`, want: ".pi/agent/sessions/states.sqlite", source: "default", report: "not {}"},

@@ -103,31 +103,33 @@ func (s *State) Read(ctx context.Context, sc SessionContext) (value json.RawMess
 		return nil, false, err
 	}
 	cached := s.cached(sc)
-	if pending := s.waiting(cached); pending != nil {
+	if waiting := s.waiting(cached); waiting != nil {
 		if !keyed {
-			return bytes.Clone(pending), true, nil
+			return bytes.Clone(waiting.value), true, nil
 		}
-		if err := s.land(ctx, cached, key, pending); err != nil {
+		if err := s.land(ctx, cached, key, waiting); err != nil {
 			return nil, false, err
 		}
 	}
 	if !keyed {
 		return nil, false, nil
 	}
-	if err := s.refresh(ctx, cached); err != nil {
+	version, err := s.version(ctx)
+	if err != nil {
 		return nil, false, err
 	}
-	if v, _, _ := cached.lookup(key); v != nil {
-		return bytes.Clone(v), true, nil
+	v, err := s.store.find(ctx, cached, version, key)
+	if v != nil || err != nil || s.scope == ScopeSession {
+		return bytes.Clone(v), v != nil, err
 	}
 	keys, err := s.lineage(sc, key)
 	if err != nil {
 		return nil, false, err
 	}
-	if v, _, _ := cached.lookup(keys...); v == nil {
-		return nil, false, nil
+	if v, err = s.store.find(ctx, cached, version, keys...); v == nil || err != nil {
+		return nil, false, err
 	}
-	v, err := s.materialise(ctx, cached, keys)
+	v, err = s.materialise(ctx, cached, keys)
 	return bytes.Clone(v), v != nil, err
 }
 
@@ -136,48 +138,64 @@ func (s *State) cached(sc SessionContext) *scope {
 }
 
 // waiting returns the value that waits for its key (Y7); only branch scope can have one.
-func (s *State) waiting(cached *scope) []byte {
+func (s *State) waiting(cached *scope) *keyless {
 	if s.scope == ScopeSession {
 		return nil
 	}
 	cached.mu.RLock()
 	defer cached.mu.RUnlock()
-	return cached.pending
+	return cached.keyless
 }
 
-// refresh makes sure that the scope is loaded and, for a coherent state, as new as the database.
-func (s *State) refresh(ctx context.Context, cached *scope) error {
+// version is the data version that the cache must have for a read; a state that isn't coherent takes any.
+func (s *State) version(ctx context.Context) (int64, error) {
 	if !s.coherent {
-		if _, _, loaded := cached.lookup(); loaded {
+		return anyVersion, nil
+	}
+	version, known, err := s.store.db.DataVersion(ctx)
+	if err == nil && !known {
+		version = newerThanAny
+	}
+	return version, err
+}
+
+// land writes a value that waited for its key, unless another reader has done so, or a keyed write has
+// superseded it. Like materialise it is part of reading and takes no session lock.
+func (s *State) land(ctx context.Context, cached *scope, key string, waiting *keyless) error {
+	landed := false
+	return s.store.db.Write(ctx, func(tx *sqlite.Tx) error {
+		if landed = cached.mayLand(waiting); !landed {
 			return nil
 		}
-		return s.load(ctx, cached, 0)
-	}
-	version, err := s.store.db.DataVersion()
-	if err != nil {
-		return err
-	}
-	return s.load(ctx, cached, version)
-}
-
-func (s *State) load(ctx context.Context, cached *scope, version int64) error {
-	if err := cached.load(ctx, s.store.db, version); err != nil {
-		return err
-	}
-	s.store.trim(cached)
-	return nil
-}
-
-// land writes a value that waited for its key. Like materialise it is part of reading and takes no session
-// lock.
-func (s *State) land(ctx context.Context, cached *scope, key string, pending []byte) error {
-	return s.store.db.Write(ctx, func(tx *sqlite.Tx) error {
-		_, err := tx.Exec(upsertValue, s.plugin, cached.session, key, sqlite.Text(pending))
+		_, err := tx.Exec(upsertValue, s.plugin, cached.session, key, sqlite.Text(waiting.value))
 		return err
 	}, func() {
-		cached.put(key, pending)
-		cached.settle(pending)
+		if landed {
+			s.store.put(cached, key, waiting.value)
+			cached.settle(waiting)
+		}
 	})
+}
+
+// replace runs a keyed write or drop under the session's lock. value is what is then stored under the key,
+// nil for nothing, and what waited for a key until now is superseded by it.
+func (s *State) replace(ctx context.Context, cached *scope, action, key string, value []byte, fn func(*sqlite.Tx) error) error {
+	waiting, done := s.waiting(cached), 0
+	err := s.store.writeLocked(ctx, cached.session, action, func(tx *sqlite.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		done = 1
+		cached.supersede(waiting, done)
+		return nil
+	}, func() {
+		s.store.put(cached, key, value)
+		cached.settle(waiting)
+	})
+	if err != nil {
+		cached.supersede(waiting, -done)
+	}
+	return err
 }
 
 // materialise writes the value that the first of keys inherits under that key, and returns it: nil if other
@@ -200,7 +218,7 @@ func (s *State) materialise(ctx context.Context, cached *scope, keys []string) (
 			cached.invalidate()
 			return
 		}
-		cached.put(keys[0], value)
+		s.store.put(cached, keys[0], value)
 	})
 	return value, err
 }
@@ -236,16 +254,12 @@ func (s *State) Write(ctx context.Context, sc SessionContext, value json.RawMess
 	value = bytes.Clone(value)
 	cached := s.cached(sc)
 	if !keyed {
-		cached.setPending(value)
+		cached.setKeyless(value)
 		return nil
 	}
-	pending := s.waiting(cached)
-	return s.store.writeLocked(ctx, cached.session, "write", func(tx *sqlite.Tx) error {
+	return s.replace(ctx, cached, "write", key, value, func(tx *sqlite.Tx) error {
 		_, err := tx.Exec(upsertValue, s.plugin, cached.session, key, sqlite.Text(value))
 		return err
-	}, func() {
-		cached.put(key, value)
-		cached.settle(pending)
 	})
 }
 
@@ -258,16 +272,12 @@ func (s *State) Drop(ctx context.Context, sc SessionContext) error {
 	}
 	cached := s.cached(sc)
 	if !keyed {
-		cached.setPending(nil)
+		cached.setKeyless(nil)
 		return nil
 	}
-	pending := s.waiting(cached)
-	return s.store.writeLocked(ctx, cached.session, "drop", func(tx *sqlite.Tx) error {
+	return s.replace(ctx, cached, "drop", key, nil, func(tx *sqlite.Tx) error {
 		_, err := tx.Exec(deleteValue, s.plugin, cached.session, key)
 		return err
-	}, func() {
-		cached.put(key, nil)
-		cached.settle(pending)
 	})
 }
 
@@ -298,13 +308,13 @@ func (s *State) CompareAndWrite(ctx context.Context, sc SessionContext, old, val
 	value = bytes.Clone(value)
 	cached := s.cached(sc)
 	if !keyed {
-		if found, ok := cached.comparePending(old, value); !ok {
+		if found, ok := cached.compareKeyless(old, value); !ok {
 			return conflict(found)
 		}
 		return nil
 	}
-	if pending := s.waiting(cached); pending != nil {
-		if err := s.land(ctx, cached, key, pending); err != nil {
+	if waiting := s.waiting(cached); waiting != nil {
+		if err := s.land(ctx, cached, key, waiting); err != nil {
 			return err
 		}
 	}
@@ -322,7 +332,7 @@ func (s *State) CompareAndWrite(ctx context.Context, sc SessionContext, old, val
 		}
 		_, err = tx.Exec(upsertValue, s.plugin, cached.session, key, sqlite.Text(value))
 		return err
-	}, func() { cached.put(key, value) })
+	}, func() { s.store.put(cached, key, value) })
 	if schema.CodeOf(err) == schema.Conflict {
 		cached.invalidate() // so that the read before the next try sees the winner
 	}

@@ -289,6 +289,28 @@ func TestReadsAndWritesOwnTheirBytes(t *testing.T) { // Y6
 	}
 }
 
+// oneRun is a tree of one run whose parent is another tree's answer.
+type oneRun struct{ parent string }
+
+func (r oneRun) BranchKey(string) (string, error)       { return "a", nil }
+func (r oneRun) ParentKey(string) (string, bool, error) { return r.parent, true, nil }
+
+// An embedder's tree may be wrong: it must neither hang a read nor lead it out of its scope.
+func TestWrongTrees(t *testing.T) { // Y1, Y3
+	st := openStore(t)
+	s := newState(t, st, "p", ScopeBranch)
+	mustWrite(t, newState(t, st, "p", ScopeSession), at("a"), `"of the session"`)
+	for parent, code := range map[string]schema.Code{"": schema.Invalid, "a": schema.Corrupt, "b": schema.Corrupt} {
+		sc := At("s1", "x", oneRun{parent})
+		if v, found, err := s.Read(t.Context(), sc); !errors.Is(err, code) || found {
+			t.Errorf("parent %q: read %s, %v", parent, v, err)
+		}
+		if err := s.CompareAndWrite(t.Context(), sc, nil, json.RawMessage(`1`)); !errors.Is(err, code) {
+			t.Errorf("parent %q: %v", parent, err)
+		}
+	}
+}
+
 func TestInvalidContexts(t *testing.T) {
 	st := openStore(t)
 	s := newState(t, st, "p", ScopeBranch)

@@ -52,6 +52,9 @@ const (
 
 // Status reads the lock rows and row counts, of one session if one is named.
 func (st *Store) Status(ctx context.Context, session string) (status Status, err error) {
+	if err := st.checkOpen(); err != nil {
+		return Status{}, err
+	}
 	err = st.db.Read(ctx, func(rx *sqlite.Rx) error {
 		status, err = readStatus(rx, st.Path(), session, st.now())
 		return err

@@ -60,7 +60,8 @@ var stores = struct {
 // database is closed with the last of them.
 //
 // Errors: [schema.Invalid] for a path that can't be one, [schema.Incompatible] for a database with other
-// tables, [schema.Corrupt], [schema.Busy], [schema.Storage].
+// tables, [schema.Replaced] while a handle is open that has found its file replaced, [schema.Corrupt],
+// [schema.Busy], [schema.Storage].
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if path != "" && !filepath.IsAbs(path) {
 		return nil, schema.Errorf(schema.Invalid, "database path %q is relative: give an absolute path", path)
@@ -81,7 +82,12 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
 	s := stores.open[resolved]
-	if s == nil {
+	if s != nil {
+		// A new store beside one whose file was replaced would share its -wal and -shm. It has to go first.
+		if err := s.db.Err(); err != nil {
+			return nil, err
+		}
+	} else {
 		db, err := sqlite.Open(ctx, resolved, sqlite.Schema{Create: create, Unfinished: unfinished, Verify: verify})
 		if err != nil {
 			return nil, err
@@ -156,7 +162,11 @@ func (st *Store) ForceRefresh(ctx context.Context, sessionID string) error {
 	return st.db.Write(ctx, func(tx *sqlite.Tx) error {
 		_, err := tx.Exec(deleteLock, sessionID)
 		return err
-	}, nil)
+	}, func() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		delete(st.holds, sessionID)
+	})
 }
 
 func holderOf(pid int) string { return "pid:" + strconv.Itoa(pid) }

@@ -205,6 +205,26 @@ func TestReplacedFile(t *testing.T) { // S9
 			t.Fatalf("write to a file that was moved away: %v", err)
 		}
 	}
+	if _, _, err := s.Read(t.Context(), at("a")); !errors.Is(err, schema.Replaced) {
+		t.Errorf("first read of a file that was moved away: %v", err)
+	}
+	if again, err := Open(t.Context(), st.Path(), Options{}); !errors.Is(err, schema.Replaced) {
+		t.Errorf("opened beside a handle of the old file: %v", err)
+		if err == nil {
+			again.Close()
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t.Context(), st.Path(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	s = newState(t, again, "p", ScopeSession)
+	wantValue(t, s, at("a"), "")
+	mustWrite(t, s, at("a"), `3`)
 }
 
 func TestManyGoroutines(t *testing.T) { // Y5, Y6
@@ -310,7 +330,8 @@ func TestClosedHandle(t *testing.T) { // Y10
 	werr := s.Write(t.Context(), at("a"), json.RawMessage(`2`))
 	herr := other.Hold(t.Context(), "s1", func(context.Context) error { return nil })
 	ferr := other.ForceRefresh(t.Context(), "s1")
-	for op, err := range map[string]error{"read": rerr, "write": werr, "hold": herr, "refresh": ferr} {
+	_, serr := other.Status(t.Context(), "")
+	for op, err := range map[string]error{"read": rerr, "write": werr, "hold": herr, "refresh": ferr, "status": serr} {
 		if !errors.Is(err, schema.Closed) {
 			t.Errorf("%s: %v", op, err)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,12 +27,9 @@ type runCmd struct {
 
 // Run prints what the extension puts out.
 func (c *runCmd) Run(env *cli.Env) (err error) {
-	wasm, err := os.ReadFile(c.Extension)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return schema.Errorf(schema.NotFound, "extension: %w", err)
-	case err != nil:
-		return schema.Errorf(schema.Storage, "extension: %w", err)
+	wasm, err := readModule(c.Extension)
+	if err != nil {
+		return err
 	}
 	input, err := argument(env, c.Input, maxInput)
 	if err != nil {
@@ -51,16 +49,19 @@ func (c *runCmd) Run(env *cli.Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	h, err := host.New(host.Options{
-		Engine:    host.Native(store),
-		Isolation: host.InProcess,
-		CacheDir:  cacheDir(c.NoCache),
-	})
+	options := host.Options{Engine: host.Native(store), Isolation: host.InProcess, CacheDir: cacheDir(c.NoCache)}
+	h, err := host.New(options)
+	if err != nil && options.CacheDir != "" { // which costs time and nothing else
+		env.Warn("compiled code is not kept: %v", err)
+		options.CacheDir = ""
+		h, err = host.New(options)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	x, err := h.Load(env, wasm, host.Config{PluginID: c.Plugin, Limits: host.Limits{CallTime: c.Timeout, InputBytes: maxInput}})
+	limits := host.Limits{ModuleBytes: maxModule, CallTime: c.Timeout, InputBytes: maxInput}
+	x, err := h.Load(env, wasm, host.Config{PluginID: c.Plugin, Limits: limits})
 	if err != nil {
 		return err
 	}
@@ -84,8 +85,35 @@ func showPrinted(env *cli.Env, stream string, p host.Printed) {
 	}
 }
 
-// maxInput is the largest input of a run, in bytes.
-const maxInput = 4 << 20
+// The largest module and input of a run, in bytes.
+const (
+	maxModule = 32 << 20
+	maxInput  = 4 << 20
+)
+
+// readModule reads the file of an extension, and of one that is too large a byte more than is allowed. It looks
+// before it opens: a pipe would have it wait, and a device has no end.
+func readModule(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, schema.Errorf(schema.NotFound, "extension: %w", err)
+	case err != nil:
+		return nil, schema.Errorf(schema.Storage, "extension: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, schema.Errorf(schema.Invalid, "extension: %s is no file with a module", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, schema.Errorf(schema.Storage, "extension: %w", err)
+	}
+	defer file.Close() // only read
+	wasm, err := io.ReadAll(io.LimitReader(file, maxModule+1))
+	if err != nil {
+		return nil, schema.Errorf(schema.Storage, "extension: %w", err)
+	}
+	return wasm, nil
+}
 
 // cacheDir is where compiled code is kept, if there is a place for it.
 func cacheDir(off bool) string {

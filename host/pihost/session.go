@@ -68,7 +68,10 @@ func argument(env *cli.Env, arg string, limit int) ([]byte, error) {
 		return []byte(arg), nil
 	}
 	text, err := io.ReadAll(io.LimitReader(interruptible{env, env.Stdin}, int64(limit)+1))
-	if err != nil {
+	switch {
+	case env.Err() != nil:
+		return nil, schema.Errorf(schema.Canceled, "read standard input: %w", env.Err())
+	case err != nil:
 		return nil, schema.Errorf(schema.Storage, "read standard input: %w", err)
 	}
 	return text, nil

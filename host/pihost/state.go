@@ -44,6 +44,26 @@ func (f stateFlags) use(env *cli.Env, fn func(*sessionstate.State, sessionstate.
 	return fn(state, sc)
 }
 
+// useExisting is use for an operation to which there is nothing where there is no database: neither a missing one,
+// nor one that its first writer did not finish, nor anything else is created.
+func (f stateFlags) useExisting(env *cli.Env, fn func(*sessionstate.State, sessionstate.SessionContext) error) error {
+	if err := sessionstate.CheckPluginID(f.Plugin); err != nil {
+		return err
+	}
+	path, err := f.path(env)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return schema.Errorf(schema.NotFound, "%s: no such database", path)
+	case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+		return schema.Errorf(schema.NotFound, "%s is empty: there is no database yet", path)
+	}
+	return f.use(env, fn)
+}
+
 // keyed refuses to store under a key that this process would take with it to its grave.
 func keyed(state *sessionstate.State, f stateFlags, sc sessionstate.SessionContext) error {
 	if f.Scope == sessionstate.ScopeSession {
@@ -58,16 +78,9 @@ func keyed(state *sessionstate.State, f stateFlags, sc sessionstate.SessionConte
 
 type readCmd struct{ stateFlags }
 
-// Run prints the value. Neither a missing database nor anything else is created.
+// Run prints the value.
 func (c *readCmd) Run(env *cli.Env) error {
-	path, err := c.path(env)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return schema.Errorf(schema.NotFound, "%s: no such database", path)
-	}
-	return c.use(env, func(state *sessionstate.State, sc sessionstate.SessionContext) error {
+	return c.useExisting(env, func(state *sessionstate.State, sc sessionstate.SessionContext) error {
 		value, found, err := state.Read(env, sc)
 		if err != nil {
 			return err
@@ -103,7 +116,7 @@ type dropCmd struct{ stateFlags }
 
 // Run removes the value.
 func (c *dropCmd) Run(env *cli.Env) error {
-	return c.use(env, func(state *sessionstate.State, sc sessionstate.SessionContext) error {
+	return c.useExisting(env, func(state *sessionstate.State, sc sessionstate.SessionContext) error {
 		return state.Drop(env, sc)
 	})
 }

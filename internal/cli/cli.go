@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 	"time"
 
@@ -104,6 +105,7 @@ func (p Program) run(env *Env, args []string) error {
 		kong.Exit(func(code int) { panic(stopped{code}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.Bind(env),
+		kong.KindMapper(reflect.String, kong.MapperFunc(exactText)),
 	}, p.Options...)
 	parser, err := kong.New(p.Grammar, options...)
 	if err != nil {

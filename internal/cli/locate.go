@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"path/filepath"
-
+	"pistate/internal/sqlite"
 	"pistate/sessionstate"
 )
 
@@ -10,7 +9,7 @@ import (
 // working directory, or the place that the settings say.
 func SessionDB(env *Env, path string, trustProject bool) (string, error) {
 	if path != "" {
-		abs, err := filepath.Abs(path)
+		abs, err := sqlite.Absolute(path)
 		if err != nil {
 			return "", err
 		}

@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"pistate/host": {
 		"pistate/host/internal/wasmcheck", "pistate/schema", "pistate/sessionstate", "pistate/wasm/abi",
 	},
-	"pistate/internal/cli": {"pistate/schema", "pistate/sessionstate", "pistate/store"},
+	"pistate/internal/cli": {"pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate", "pistate/store"},
 	"pistate/piw/cli": {
 		"pistate/internal/cli", "pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate", "pistate/store",
 		"pistate/store/hostlock",

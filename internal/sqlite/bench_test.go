@@ -114,7 +114,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 	b.Run("version", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := db.DataVersion(); err != nil {
+			if _, _, err := db.DataVersion(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"pistate/schema"
 )
@@ -69,12 +71,13 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error, committed func()) e
 func (db *DB) commit(q *queue) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	waited := q.len()
 	err := db.begin() // may wait for another process, while more operations arrive
-	batch := q.take()
 	if err != nil {
-		finish(batch, err)
+		finish(q.take(waited), err) // those that came later have not waited for as long as they may
 		return
 	}
+	batch := q.take(maxBatch)
 	outcome := errGone
 	defer func() { // also when an operation ends this goroutine
 		outcome = join(outcome, db.writer.rollback())
@@ -155,7 +158,7 @@ func (c *conn) mustBeInPlace() error {
 }
 
 func replaced(path string) error {
-	return schema.Errorf(schema.Replaced, "%s: this or its -wal or -shm is no longer the file that was opened (moved, removed or replaced); nothing was done; open it again", path)
+	return schema.Errorf(schema.Replaced, "%s: this or its -wal or -shm is no longer the file that was opened (moved, removed or replaced); nothing was done; close it and open it again", path)
 }
 
 func (db *DB) checkSchema() error {
@@ -176,26 +179,57 @@ func (db *DB) Read(ctx context.Context, fn func(*Rx) error) error {
 func (db *DB) openReader() (*conn, error) {
 	c, err := openReading(context.Background(), db.path, opening{role: reader})
 	if err != nil {
+		if now, lost := identify(db.path); lost == nil && !db.isWriters(now.info) {
+			return nil, replaced(db.path) // which is why it can't be opened
+		}
 		return nil, err
 	}
-	if !os.SameFile(c.id, db.writer.id) {
+	if !db.isWriters(c.id) {
 		return nil, join(replaced(db.path), c.close())
 	}
 	return c, nil
 }
 
+// isWriters reports whether a file is the one that the writer has open; nil is none.
+func (db *DB) isWriters(info fs.FileInfo) bool {
+	return info != nil && os.SameFile(info, db.writer.id)
+}
+
+// patience is how long DataVersion waits for the writing connection. A write has it for much less, unless
+// it waits for another process.
+const patience = 10 * time.Millisecond
+
 // DataVersion returns a number that changes when another connection, of this process or another, has
-// committed; this DB's own writes don't change it.
-func (db *DB) DataVersion() (int64, error) {
-	db.mu.Lock()
+// committed; this DB's own writes don't change it. known is false if a write that waits for another process
+// keeps the number from being read: who needs to know must then read the database itself.
+func (db *DB) DataVersion(ctx context.Context) (version int64, known bool, err error) {
+	for begin := time.Now(); !db.mu.TryLock(); time.Sleep(patience / 100) {
+		if err := ctx.Err(); err != nil {
+			return 0, false, translate(db.path, err)
+		}
+		if time.Since(begin) > patience {
+			return 0, false, nil
+		}
+	}
 	defer db.mu.Unlock()
 	if db.failure != nil {
-		return 0, db.failure
+		return 0, false, db.failure
 	}
 	if err := db.mustBeInPlace(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return db.writer.pragma("data_version")
+	version, err = db.writer.pragma("data_version")
+	return version, err == nil, err
+}
+
+// Err returns why this DB can't be used any more, as far as it has found out and as far as that can be told without
+// waiting for a write.
+func (db *DB) Err() error {
+	if !db.mu.TryLock() {
+		return nil
+	}
+	defer db.mu.Unlock()
+	return db.failure
 }
 
 // Close waits for the writes and reads that have begun and closes every connection; it must not be called

@@ -97,7 +97,7 @@ func TestReplaced(t *testing.T) {
 			wantCode(t, db.Read(t.Context(), func(*Rx) error { return errors.New("it was read") }), schema.Replaced)
 			for range 2 {
 				wantCode(t, insert(t.Context(), db, "two"), schema.Replaced)
-				_, err := db.DataVersion()
+				_, _, err := db.DataVersion(t.Context())
 				wantCode(t, err, schema.Replaced)
 			}
 			must(t, db.Close())
@@ -115,6 +115,14 @@ func TestReplacedForGood(t *testing.T) {
 	must(t, os.Rename(path+".away", path))
 	wantCode(t, insert(t.Context(), db, "one"), schema.Replaced)
 	must(t, insert(t.Context(), openTest(t, path), "one"))
+}
+
+// S9: nor is a pooled reader that can't be opened because the file is gone a fault of the disk.
+func TestRemovedBeforeFirstRead(t *testing.T) {
+	path := filepath.Join(tempDir(t), "x.db")
+	db := openTest(t, path)
+	must(t, os.Rename(path, path+".old"))
+	wantCode(t, db.Read(t.Context(), func(*Rx) error { return nil }), schema.Replaced)
 }
 
 // S9: a pooled reader that is opened after the replacement does not read the new file.
@@ -157,8 +165,13 @@ func TestDataVersion(t *testing.T) {
 	path := filepath.Join(tempDir(t), "x.db")
 	a, b := openTest(t, path), openTest(t, path)
 	version := func() int64 {
-		v, err := a.DataVersion()
-		must(t, err)
+		var v int64
+		eventually(t, "knowing", func() (known bool) { // the write before may be about to end
+			var err error
+			v, known, err = a.DataVersion(t.Context())
+			must(t, err)
+			return known
+		})
 		return v
 	}
 	first := version()
@@ -170,6 +183,31 @@ func TestDataVersion(t *testing.T) {
 	if version() == first {
 		t.Error("another's write did not change it")
 	}
+}
+
+// Y6, Y12: a write that waits for another process keeps nobody from reading.
+func TestDataVersionDoesNotWaitForAWrite(t *testing.T) {
+	path := filepath.Join(tempDir(t), "x.db")
+	a, b := openTest(t, path), openTest(t, path)
+	writing, over, waited := make(chan bool), make(chan bool), make(chan error)
+	other := make(chan error)
+	go func() {
+		other <- b.Write(context.Background(), func(*Tx) error { close(writing); <-over; return nil }, nil)
+	}()
+	<-writing
+	go func() { waited <- insert(context.Background(), a, "one") }()
+	eventually(t, "waiting", func() bool {
+		_, known, err := a.DataVersion(t.Context())
+		must(t, err)
+		return !known
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := a.DataVersion(ctx)
+	wantCode(t, err, schema.Canceled)
+	close(over)
+	must(t, <-other)
+	must(t, <-waited)
 }
 
 func TestClose(t *testing.T) {
@@ -200,7 +238,7 @@ func TestClose(t *testing.T) {
 	must(t, db.Close())
 	wantCode(t, insert(t.Context(), db, "two"), schema.Closed)
 	wantCode(t, db.Read(t.Context(), func(*Rx) error { return nil }), schema.Closed)
-	_, err = db.DataVersion()
+	_, _, err = db.DataVersion(t.Context())
 	wantCode(t, err, schema.Closed)
 	if found := files(t, filepath.Dir(path)); len(found) != 2 {
 		t.Errorf("something is left beside the database: %v", found)

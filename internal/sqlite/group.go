@@ -97,10 +97,17 @@ func (q *queue) drain() {
 	}
 }
 
-func (q *queue) take() []*op {
+func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(len(q.waiting), maxBatch)
+	return len(q.waiting)
+}
+
+// take takes the first operations, at most that many.
+func (q *queue) take(most int) []*op {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waiting), most)
 	batch := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
 	return batch

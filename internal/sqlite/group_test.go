@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pistate/schema"
 )
@@ -295,4 +296,28 @@ func TestBusy(t *testing.T) {
 	wantCode(t, insert(t.Context(), db, "b"), schema.Busy)
 	must(t, other.Exec("ROLLBACK"))
 	must(t, insert(t.Context(), db, "b"))
+}
+
+// S2: a write that comes while another one waits for a busy database waits for its own time.
+func TestLateWritesWaitToo(t *testing.T) {
+	path := filepath.Join(tempDir(t), "x.db")
+	db, other := openTest(t, path), openTest(t, path)
+	must(t, db.writer.db.BusyTimeout(time.Second))
+	writing, over, held := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		held <- other.Write(context.Background(), func(*Tx) error { close(writing); <-over; return nil }, nil)
+	}()
+	<-writing
+	early, late := make(chan error, 1), make(chan error, 1)
+	go func() { early <- insert(context.Background(), db, "early") }()
+	eventually(t, "waiting", func() bool {
+		_, known, err := db.DataVersion(t.Context())
+		must(t, err)
+		return !known
+	})
+	go func() { late <- insert(context.Background(), db, "late") }()
+	wantCode(t, <-early, schema.Busy)
+	close(over)
+	must(t, <-held)
+	must(t, <-late)
 }

@@ -24,16 +24,25 @@ func Resolve(path string) (string, error) {
 	case os.IsPathSeparator(path[len(path)-1]):
 		return "", schema.Errorf(schema.Invalid, "database path %q names a directory: give the path of a file", path)
 	}
-	if !filepath.IsAbs(path) {
-		dir, err := os.Getwd()
-		if err != nil {
-			return "", schema.Errorf(schema.Storage, "database path %q: %w", path, err)
-		}
-		// Neither filepath.Abs nor Join: they would drop "link/..", which is not where it began if link
-		// leads elsewhere.
-		path = dir + string(filepath.Separator) + path
+	path, err := Absolute(path)
+	if err != nil {
+		return "", err
 	}
 	return resolveExisting(path, "")
+}
+
+// Absolute puts the working directory before a relative path. Unlike filepath.Abs it drops nothing of what the
+// path says: "link/.." is not where it began if link leads elsewhere, and a separator at the end means a
+// directory (S10).
+func Absolute(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", schema.Errorf(schema.Storage, "path %q: %w", path, err)
+	}
+	return dir + string(filepath.Separator) + path, nil
 }
 
 // resolveExisting follows the links of the longest part of the path that exists and appends the rest.
@@ -45,7 +54,10 @@ func resolveExisting(path, rest string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", schema.Errorf(schema.Storage, "database path %s: %w", path, err)
 	}
-	if _, lerr := os.Lstat(path); lerr == nil {
+	if info, lerr := os.Lstat(path); lerr == nil {
+		if info.Mode()&fs.ModeSymlink == 0 {
+			return resolveExisting(path, rest) // another process has made it since (S7)
+		}
 		return "", schema.Errorf(schema.Invalid, "database path %s is a symbolic link to something that does not exist", path)
 	}
 	dir, base := filepath.Split(path)

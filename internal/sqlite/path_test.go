@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"pistate/schema"
@@ -110,6 +112,36 @@ func TestRelativePathMeansItself(t *testing.T) {
 		openTest(t, path)
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// S7: a file that another process makes or removes at this moment is no dangling link.
+func TestResolveDuringCreation(t *testing.T) {
+	dir := tempDir(t)
+	path := filepath.Join(dir, "made", "x.db")
+	want, err := Resolve(path)
+	must(t, err)
+	over := make(chan bool)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(over)
+	wg.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if err := errors.Join(createDatabase(path), os.RemoveAll(filepath.Dir(path))); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 3000 {
+		if got, err := Resolve(path); err != nil || got != want {
+			t.Fatalf("%q, %v; want %q", got, err, want)
 		}
 	}
 }

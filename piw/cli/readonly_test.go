@@ -34,7 +34,7 @@ func readings(db, target string) map[string]int {
 		of("projects"): 0, of("doctor"): 1, of("state\x00status"): 0, of("state\x00verify\x00--deep"): 0,
 		of("state\x00verify\x00--quick"): 0, of("session\x00status"): 4, of("session\x00list"): 4, of("session\x00show"): 4,
 		"state\x00schema": 0, "completion\x00bash": 0,
-		of("watch"): 2, // without a terminal; see TestWatchOnTerminal
+		of("watch"):         2, // without a terminal; see TestWatchOnTerminal
 		of("run\x00nosuch"): 3,
 	}
 	if target != "" {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"pistate/internal/cli"
 	"pistate/sessionstate"
@@ -255,7 +256,7 @@ func printRowsJSON(env *cli.Env, rows []sessionstate.Row, values bool) error {
 		}
 		switch {
 		case !values:
-		case json.Valid(row.Value):
+		case json.Valid(row.Value) && utf8.Valid(row.Value): // json alone does not look at the text of strings
 			line.Value = row.Value
 		default:
 			line.Text = string(row.Value)
