@@ -214,134 +214,6 @@ func TestContinuationOfADirectRun(t *testing.T) { // D10, R8
 	}
 }
 
-func (a *asking) request(actor Actor, claim *Claim, cmd RequestContinuation) (Done[*Continuation], error) {
-	return Do(context.Background(), a.Store, as(actor, claim), cmd)
-}
-
-// A checkpoint or a person by hand makes one continuation, however often.
-func TestContinuationRequest(t *testing.T) { // D10, W5
-	a := newAsking(t)
-	for _, tc := range []struct {
-		trigger TriggerType
-		actor   Actor
-		claim   *Claim
-	}{
-		{CheckpointTrigger, host1, a.claim},
-		{ManualTrigger, host1, a.claim},
-		{ManualTrigger, control, nil},
-	} {
-		cmd := RequestContinuation{Trigger: tc.trigger, Parent: "r1", Key: "k of " + string(tc.actor.Class), Input: json.RawMessage(`{"at":1}`)}
-		first, err := a.request(tc.actor, tc.claim, cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := first.Result
-		if c.ID != continuationID(tc.trigger, "r1/"+cmd.Key) || c.Run != continuationRun(c.ID) || c.Status != ContinuationPending || c.Input == nil {
-			t.Errorf("%+v", c)
-		}
-		e, err := a.Effect(t.Context(), c.effect())
-		if err != nil || e.Status != EffectPending || e.Scope != (Scope{RunScope, "r1"}) || e.Source != runID("r1") || e.External {
-			t.Errorf("%+v, %v", e, err)
-		}
-		again, err := a.request(tc.actor, tc.claim, cmd)
-		if err != nil || !again.Adopted || !reflect.DeepEqual(again.Result, c) {
-			t.Errorf("%+v, %v", again, err)
-		}
-		cmd.Input = json.RawMessage(`{"at":2}`)
-		_, err = a.request(tc.actor, tc.claim, cmd)
-		wantCode(t, err, schema.Conflict)
-		if w, ok := cause[*ConflictError](t, err).Winner.(Continuation); !ok || w.ID != c.ID {
-			t.Error(err)
-		}
-	}
-	for name, tc := range map[string]struct {
-		actor Actor
-		claim *Claim
-		cmd   RequestContinuation
-		code  schema.Code
-	}{
-		"of a decision":            {host1, a.claim, RequestContinuation{Trigger: DecisionTrigger, Parent: "r1", Key: "k"}, schema.Invalid},
-		"of nothing":               {host1, a.claim, RequestContinuation{Parent: "r1", Key: "k"}, schema.Invalid},
-		"without a key":            {host1, a.claim, RequestContinuation{Trigger: ManualTrigger, Parent: "r1"}, schema.Invalid},
-		"without a parent":         {host1, a.claim, RequestContinuation{Trigger: ManualTrigger, Key: "k"}, schema.Invalid},
-		"of an unknown parent":     {control, nil, RequestContinuation{Trigger: ManualTrigger, Parent: "r9", Key: "k"}, schema.NotFound},
-		"checkpoint by hand":       {control, nil, RequestContinuation{Trigger: CheckpointTrigger, Parent: "r1", Key: "k"}, schema.Denied},
-		"by a person":              {ann, nil, RequestContinuation{Trigger: ManualTrigger, Parent: "r1", Key: "k"}, schema.Denied},
-		"without a claim":          {host1, nil, RequestContinuation{Trigger: CheckpointTrigger, Parent: "r1", Key: "k"}, schema.Denied},
-		"a controller's by a host": {host1, a.claim, RequestContinuation{Trigger: ControllerTrigger, Parent: "r1", Key: "k"}, schema.Denied},
-		"by hand by a controller":  {merger1, nil, RequestContinuation{Trigger: ManualTrigger, Parent: "r1", Key: "k"}, schema.Denied},
-		"by a foreign controller":  {merger1, nil, RequestContinuation{Trigger: ControllerTrigger, Parent: "r1", Key: "k"}, schema.NotFound},
-	} {
-		if _, err := a.request(tc.actor, tc.claim, tc.cmd); schema.CodeOf(err) != tc.code {
-			t.Errorf("%s: %v, want %s", name, err, tc.code)
-		}
-	}
-	mustDo(t, a.Store, a.permit(control, nil, "r1"), RequestCancel{"r1"})
-	_, err := a.request(host1, a.claim, RequestContinuation{Trigger: CheckpointTrigger, Parent: "r1", Key: "after"})
-	wantCode(t, err, schema.IllegalTransition)
-}
-
-// child makes a controller resource, somebody who looks after it, and the run that it has started.
-func (f *flow) child(key string) (*looking, *ControllerWorkflow) {
-	f.Helper()
-	f.controller(key, `{}`)
-	l := f.look(merger1)
-	input := json.RawMessage(`{"pr":7}`)
-	w := mustAct(l, ReserveWorkflow{Controller: l.uid, Key: "merge", Workflow: f.definition.String(), Input: input})
-	spec := f.spec(w.Run)
-	spec.Input = input
-	mustDo(f, f.Store, Permit{Actor: l.actor, Claim: l.claim}, CreateRun{RunSpec: spec, Controller: l.uid})
-	return l, w
-}
-
-// A controller lets a run that it started go on, for whose owner the effect is.
-func TestContinuationOfAController(t *testing.T) { // D10, D11
-	f := newFlow(t)
-	l, w := f.child("pr-7")
-	cmd := RequestContinuation{Trigger: ControllerTrigger, Parent: w.Run, Key: "checks passed"}
-	if _, err := act(l, cmd); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Do(t.Context(), f.Store, as(merger2, l.claim), RequestContinuation{Trigger: ControllerTrigger, Parent: w.Run, Key: "again"})
-	wantCode(t, err, schema.Denied)
-	list, err := f.ContinuationsOfRun(t.Context(), w.Run, Place{}, 10)
-	if err != nil || len(list) != 1 || list[0].ID != continuationID(ControllerTrigger, w.Run+"/checks passed") {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	if e, err := f.Effect(t.Context(), list[0].effect()); err != nil || e.Scope != (Scope{RunScope, w.Run}) {
-		t.Errorf("%+v, %v", e, err)
-	}
-}
-
-// By hand, a run that has ended can be continued. Nobody owns it, so whoever keeps the project does it.
-func TestContinuationOfAnEndedRun(t *testing.T) { // D7, D10
-	a := newAsking(t)
-	mustDo(t, a.Store, a.permit(host1, a.claim, "r1"), FailRun{"r1", json.RawMessage(`{}`)})
-	_, err := a.request(Actor{SystemActor, "x"}, nil, RequestContinuation{Trigger: CheckpointTrigger, Parent: "r1", Key: "k"})
-	wantCode(t, err, schema.IllegalTransition)
-	done, err := a.request(control, nil, RequestContinuation{Trigger: ManualTrigger, Parent: "r1", Key: "k"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e, err := a.Effect(t.Context(), done.Result.effect()); err != nil || e.Scope != (Scope{SystemScope, a.project}) {
-		t.Errorf("%+v, %v", e, err)
-	}
-	wantReport(t, a.cancelAbandoned(), AbandonedReport{})
-	spec := a.spec("")
-	spec.Parent = "r1"
-	w := &EffectWorker{
-		Store: a.Store, Actor: host2, Scope: Scope{SystemScope, a.project},
-		Handlers: map[string]EffectHandler{EffectContinuationAdmit: ContinuationHandler(a.Store, host2, nil, func(context.Context, Continuation) (*RunSpec, error) { return &spec, nil })},
-	}
-	report, err := w.Run(t.Context(), 10)
-	if err != nil || report.Applied != 1 {
-		t.Errorf("%+v, %v", report, err)
-	}
-	if r, err := a.Run(t.Context(), done.Result.Run); err != nil || r.Parent != "r1" {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
 // A continuation that is given up takes its effect with it, unless somebody has begun that.
 func TestContinuationCancel(t *testing.T) { // D10
 	a := newAsking(t)
@@ -354,6 +226,9 @@ func TestContinuationCancel(t *testing.T) { // D10
 	cancel := func(c *Continuation) (Done[*Continuation], error) {
 		return Do(t.Context(), a.Store, as(host1, a.claim), CancelContinuation{Continuation: c.ID, Parent: "r1", Error: json.RawMessage(`{"code":"enough"}`)})
 	}
+	other, foreign := a.started("r2")
+	_, err := Do(t.Context(), a.Store, as(host1, foreign), CancelContinuation{Continuation: pending[0].ID, Parent: other})
+	wantCode(t, err, schema.NotFound)
 	done, err := cancel(pending[0])
 	if err != nil || done.Result.Status != ContinuationCancelled || done.Result.Error == nil {
 		t.Errorf("%+v, %v", done, err)
@@ -387,8 +262,6 @@ func TestContinuationCancel(t *testing.T) { // D10
 	}
 	_, err = cancel(pending[2])
 	wantCode(t, err, schema.IllegalTransition)
-	_, err = Do(t.Context(), a.Store, as(control, nil), CancelContinuation{Continuation: pending[2].ID, Parent: "r2"})
-	wantCode(t, err, schema.NotFound)
 }
 
 // The owner's worker: it tries again while it can't, admits once, and leaves alone what was settled.
@@ -433,6 +306,39 @@ func TestContinuationHandler(t *testing.T) { // D2, D10, R7
 	result, err := a.Blob(t.Context(), *v.Effects[0].Result)
 	if err != nil || string(result.Bytes) != `{"run":"`+c.Run+`"}` || !v.Settled() || asked != 2 {
 		t.Errorf("%s after %d questions, %v", result.Bytes, asked, err)
+	}
+}
+
+// An owner vanishes between the admission and its receipt: the next one finds the run, and doesn't ask what it
+// is to do.
+func TestContinuationRecovered(t *testing.T) { // D10, R7, C53
+	a := newAsking(t)
+	d := a.parked("parent", "pi1")
+	a.mustSubmit(d, ann, "s", approve)
+	c := a.continuation(d)
+	claim := mustClaim(t, a.Store, host1, runID("parent"), time.Minute)
+	mustDo(t, a.Store, Permit{Actor: host1, Expected: 1, Claim: claim}, BeginEffect{c.effect(), 60_000})
+	if _, err := a.admit(a.Store, host1, claim, c, a.next("parent", "pi1")); err != nil {
+		t.Fatal(err)
+	}
+	a.clock.move(time.Hour)
+	if runs, err := a.UnattendedRuns(t.Context(), a.project, "", 10); err != nil || len(runs) != 1 {
+		t.Errorf("%v, %v", runs, err)
+	}
+	err := Attend(t.Context(), a.Store, host2, "parent", time.Minute, func(ctx context.Context, claim *Claim) error {
+		w := &EffectWorker{
+			Store: a.Store, Actor: host2, Scope: Scope{RunScope, "parent"}, Claim: claim,
+			Handlers: map[string]EffectHandler{EffectContinuationAdmit: ContinuationHandler(a.Store, host2, claim, func(context.Context, Continuation) (*RunSpec, error) {
+				t.Error("asked what a run is to do that exists")
+				return nil, nil
+			})},
+		}
+		report, err := w.Run(ctx, 10)
+		wantReport(t, report, EffectReport{Applied: 1, Interrupted: 1})
+		return err
+	})
+	if v := a.view(d.ID); err != nil || !v.Settled() || v.Continuation.Status != ContinuationAdmitted {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

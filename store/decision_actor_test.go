@@ -175,7 +175,7 @@ func TestPendingDecisions(t *testing.T) { // D8, V2
 	collect := func(audience string) (ids []string, places []Place) {
 		t.Helper()
 		for after := (Place{}); ; {
-			page, err := a.PendingDecisions(t.Context(), audience, after, 2)
+			page, err := a.PendingDecisions(t.Context(), audience, after, 1+len(ids)%3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func TestDecisionQueryPlans(t *testing.T) { // V2
 		"selContinuation": selContinuation, "selContinuationOfDecision": selContinuationOfDecision,
 		"selContinuationsOfRun": selContinuationsOfRun, "selPendingContinuations": selPendingContinuations,
 		"selAbandonedContinuations": selAbandonedContinuations, "selEffectsOfSource": selEffectsOfSource,
-		"selUnattended": selUnattended, "selRunEnd": selRunEnd, "selInboxEvent": selInboxEvent, "selAttemptEnd": selAttemptEnd,
+		"selLeftPending": selLeftPending, "selLeftApplying": selLeftApplying, "selUnattended": selUnattended, "selRunEnd": selRunEnd, "selInboxEvent": selInboxEvent, "selAttemptEnd": selAttemptEnd,
 	} {
 		plan := queryPlan(t, db, name, sql)
 		for line := range strings.Lines(plan) {

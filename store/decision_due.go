@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"pistate/internal/sqlite"
 	"pistate/schema"
 )
 
@@ -95,6 +96,7 @@ func applyPolicy(ctx context.Context, s *Store, actor Actor, claim *Claim, d Dec
 type AbandonedReport struct {
 	Decisions     int
 	Continuations int
+	Effects       int // that were left of them, and are finished
 	Lost          int // settled by somebody else meanwhile
 }
 
@@ -128,9 +130,38 @@ const (
 		 LIMIT ?1`
 )
 
+const (
+	// By itself SQLite would look at all effects that runs ever had.
+	selLeftPending = `
+		SELECT e.scope_id
+		  FROM effects AS e INDEXED BY effects_due
+		 CROSS JOIN runs AS p ON p.run_id = e.scope_id
+		 WHERE e.scope_type    = 'run'
+		   AND e.status        = 'pending'
+		   AND e.available_at <= ?1
+		   AND e.effect_type  IN ('continuation.admit', 'decision.clean_up')
+		   AND p.ended_at IS NOT NULL
+		 ORDER BY e.scope_id
+		 LIMIT ?2`
+
+	selLeftApplying = `
+		SELECT e.scope_id
+		  FROM effects AS e
+		 CROSS JOIN runs   AS p ON p.run_id      = e.scope_id
+		 CROSS JOIN leases AS l ON l.resource_id = e.resource_id
+		 WHERE e.scope_type   = 'run'
+		   AND e.status       = 'applying'
+		   AND e.effect_type IN ('continuation.admit', 'decision.clean_up')
+		   AND p.ended_at IS NOT NULL
+		   AND max(l.heartbeat_at, ?1) >= l.expires_at
+		 ORDER BY e.scope_id
+		 LIMIT ?2`
+)
+
 // CancelAbandoned cancels decisions and continuations of runs that have ended, at most limit of each: nothing
-// waits for the answer, and nobody is left to admit the run. Every process may do it, as nobody owns a run
-// that has ended.
+// waits for the answer, and nobody is left to admit the run. Then it finishes the effects that follow from
+// decisions and continuations of such runs, at most limit for each of at most limit runs. Every process may
+// do it, as nobody owns a run that has ended.
 func CancelAbandoned(ctx context.Context, s *Store, actor Actor, limit int) (report AbandonedReport, err error) {
 	decisions, err := s.listDecisions(ctx, limit, selAbandonedDecisions, limit)
 	if err != nil {
@@ -153,7 +184,47 @@ func CancelAbandoned(ctx context.Context, s *Store, actor Actor, limit int) (rep
 			return report, err
 		}
 	}
-	return report, nil
+	report.Effects, err = finishLeft(ctx, s, actor, limit)
+	return report, err
+}
+
+// finishLeft finishes the effects of decisions and continuations of runs that have ended. There is nothing
+// left to clean up, and no run that goes on unless it does already.
+func finishLeft(ctx context.Context, s *Store, actor Actor, limit int) (finished int, err error) {
+	now := int64(MillisOf(s.now()))
+	var runs []string
+	err = s.view(ctx, func(rx *sqlite.Rx) error {
+		runs = nil
+		for _, sql := range []string{selLeftPending, selLeftApplying} {
+			err := rx.Query(sql, func(r sqlite.Row) error {
+				runs = append(runs, r.Text(0))
+				return nil
+			}, now, limit)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.Sort(runs)
+	for _, run := range slices.Compact(runs) {
+		w := &EffectWorker{
+			Store: s, Actor: actor, Scope: Scope{RunScope, run},
+			Handlers: map[string]EffectHandler{
+				EffectContinuationAdmit: ContinuationHandler(s, actor, nil, func(context.Context, Continuation) (*RunSpec, error) { return nil, nil }),
+				EffectDecisionCleanUp:   {Apply: func(context.Context, Begun, json.RawMessage) (Applied, error) { return Applied{}, nil }},
+			},
+		}
+		report, err := w.Run(ctx, limit)
+		finished += report.Applied + report.Rejected
+		if err != nil {
+			return finished, err
+		}
+	}
+	return finished, nil
 }
 
 const parentEnded = `{"code":"parent_ended","message":"the run that was to go on has ended"}`

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -180,9 +181,49 @@ func TestCancelAbandoned(t *testing.T) { // D9, D10, V1
 	if v := a.view(pending.ID); v.Status != DecisionCancelled || v.Resolution.Reason != ReasonExplicitCancel || len(v.Effects) != 0 || !v.Settled() {
 		t.Errorf("%+v", v)
 	}
-	v := a.view(accepted.ID)
+	v := a.view(accepted.ID) // its effect went with the continuation
 	if v.Status != DecisionAccepted || v.Continuation.Status != ContinuationCancelled || v.Continuation.Error == nil ||
 		v.Effects[0].Status != EffectCancelled || !v.Settled() {
+		t.Errorf("%+v", v)
+	}
+}
+
+// The owner of a run vanishes after it has ended the run, and before it has settled what made it do so.
+// Somebody else does that.
+func TestEffectsLeftOfEndedRuns(t *testing.T) { // D9, D10, R7, V1
+	a := newAsking(t)
+	cancelled, accepted, waiting := a.ask("q1", nil), a.ask("q2", nil), a.ask("q3", nil)
+	mustDo(t, a.Store, as(control, nil), CancelDecision{Decision: cancelled.ID})
+	mustDo(t, a.Store, as(control, nil), CancelDecision{Decision: waiting.ID})
+	a.mustSubmit(accepted, ann, "s", approve)
+	begin := func(id string) {
+		mustDo(t, a.Store, Permit{Actor: host1, Expected: 1, Claim: a.claim}, BeginEffect{id, 60_000})
+	}
+	begin(a.view(cancelled.ID).Effects[0].ID)
+	c := a.continuation(accepted)
+	begin(c.effect())
+	mustDo(t, a.Store, a.permit(host1, a.claim, "r1"), ParkRun{Run: "r1"})
+	a.claim = mustClaim(t, a.Store, host1, runID("r1"), time.Minute)
+	spec := a.spec("")
+	spec.Parent = "r1"
+	if _, err := a.admit(a.Store, host1, a.claim, c, spec); err != nil {
+		t.Fatal(err)
+	}
+	mustDo(t, a.Store, a.permit(host1, a.claim, "r1"), FailRun{"r1", json.RawMessage(`{}`)})
+
+	wantReport(t, a.cancelAbandoned(), AbandonedReport{Effects: 1}) // the one that nobody had begun
+	if v := a.view(waiting.ID); v.Effects[0].Status != EffectApplied || !v.Settled() {
+		t.Errorf("%+v", v)
+	}
+	a.clock.move(time.Hour)
+	wantReport(t, a.cancelAbandoned(), AbandonedReport{Effects: 2})
+	wantReport(t, a.cancelAbandoned(), AbandonedReport{})
+	for _, id := range []string{cancelled.ID, accepted.ID} {
+		if v := a.view(id); v.Effects[0].Status != EffectApplied || v.Effects[0].Attempts != 2 || !v.Settled() {
+			t.Errorf("%+v", v)
+		}
+	}
+	if v := a.view(accepted.ID); v.Continuation.Status != ContinuationAdmitted {
 		t.Errorf("%+v", v)
 	}
 }

@@ -47,10 +47,8 @@ type piBlock struct {
 // printEntry prints an entry: who speaks, when, and with --private what.
 func printEntry(env *cli.Env, o output, e store.CapturedEntry, all bool) error {
 	var entry piEntry
-	who, name, body := e.Type, "", []string(nil)
-	if err := json.Unmarshal([]byte(e.Line), &entry); err != nil {
-		who, body = "a line that is no entry", []string{e.Line}
-	} else {
+	who, name, body := "a line that is no entry", "", []string{e.Line}
+	if err := json.Unmarshal([]byte(e.Line), &entry); err == nil {
 		who, name, body = entry.read()
 	}
 	head := fmt.Sprintf("#%d %s", e.Sequence, who)

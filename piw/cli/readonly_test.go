@@ -111,8 +111,13 @@ func playing(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), playEnv+"=1")
+	cmd.Env = playEnvironment()
 	return cmd
+}
+
+// playEnvironment is the environment of such a process. With the race detector it would wait a second at its end.
+func playEnvironment() []string {
+	return append(os.Environ(), playEnv+"=1", "GORACE=atexit_sleep_ms=0")
 }
 
 // play is the life of such a process.

@@ -55,7 +55,7 @@ func TestWithoutPermissionToWrite(t *testing.T) { // I1
 			before := picture(t, dir)
 			for args, want := range readings(db, "") {
 				cmd := exec.Command(program, strings.Split(args, "\x00")...)
-				cmd.Env = append(os.Environ(), playEnv+"=1", "HOME=/nonexistent")
+				cmd.Env = append(playEnvironment(), "HOME=/nonexistent")
 				if os.Getuid() == 0 {
 					cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 				}

@@ -58,6 +58,7 @@ func Run(t *testing.T, dir string, more ...map[string]Command) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TESTDATA", testdata)
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // with the race detector, every program would wait a second at its end
 			return nil
 		},
 		Cmds: commands,
