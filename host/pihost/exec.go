@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +61,7 @@ func (c *execCmd) path() (string, error) {
 	if c.DB == "" {
 		return store.DefaultPath()
 	}
-	return filepath.Abs(c.DB)
+	return cli.Path(c.DB)
 }
 
 // seeded is a source of randomness that a seed determines.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,9 @@ func TestAgoAndSize(t *testing.T) {
 		if got := Ago(now.Add(-d), now); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
+	}
+	if got := Ago(time.UnixMilli(math.MaxInt64), now); got != "in 106751d" {
+		t.Errorf("the end of time is %q", got)
 	}
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 1 << 62: "4.0 EiB"} {
 		if got := Size(n); got != want {

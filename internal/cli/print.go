@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ func cell(s string) string { return strings.ReplaceAll(Escape(s), "\n", `\n`) }
 func Ago(t, now time.Time) string {
 	d := now.Sub(t)
 	if d < 0 {
-		return "in " + Span(-d)
+		return "in " + Span(-max(d, math.MinInt64+1)) // a lock row can be dated to the end of time
 	}
 	return Span(d) + " ago"
 }

@@ -79,6 +79,7 @@ func TestTranslate(t *testing.T) {
 		{sqlite3.PROTOCOL, schema.Storage, "local disk"},
 		{sqlite3.IOERR_RDLOCK, schema.Storage, "local disk"},
 		{sqlite3.IOERR_SHMMAP, schema.Storage, "local disk"},
+		{sqlite3.IOERR_SHMSIZE, schema.Storage, "no space left"},
 		{sqlite3.READONLY_DIRECTORY, schema.Storage, "permissions"},
 		{sqlite3.CANTOPEN, schema.Storage, "permissions"},
 		{sqlite3.CANTOPEN_SYMLINK, schema.Replaced, "open it again"},

@@ -40,8 +40,10 @@ func explain(code sqlite3.ExtendedErrorCode) (schema.Code, string) {
 	case sqlite3.CONSTRAINT_UNIQUE, sqlite3.CONSTRAINT_PRIMARYKEY, sqlite3.CONSTRAINT_ROWID:
 		return schema.Conflict, ""
 	case sqlite3.IOERR_LOCK, sqlite3.IOERR_RDLOCK, sqlite3.IOERR_UNLOCK, sqlite3.IOERR_CHECKRESERVEDLOCK,
-		sqlite3.IOERR_SHMOPEN, sqlite3.IOERR_SHMSIZE, sqlite3.IOERR_SHMLOCK, sqlite3.IOERR_SHMMAP:
+		sqlite3.IOERR_SHMOPEN, sqlite3.IOERR_SHMLOCK, sqlite3.IOERR_SHMMAP:
 		return schema.Storage, noLocks
+	case sqlite3.IOERR_SHMSIZE: // SQLite does not pass on why the -shm file could not grow; this is why it does not
+		return schema.Storage, noSpace
 	case sqlite3.CANTOPEN_SYMLINK:
 		return schema.Replaced, " (a symbolic link has taken the place of the file or of a directory; open it again)"
 	}

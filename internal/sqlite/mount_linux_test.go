@@ -73,6 +73,9 @@ func helpFull(args []string) error {
 	}
 	ctx := context.Background()
 	path, ballast := filepath.Join(dir, "x.db"), filepath.Join(dir, "ballast")
+	if err := openWithLittleSpace(ctx, path, ballast); err != nil {
+		return err
+	}
 	if err := os.WriteFile(ballast, make([]byte, 400_000), 0o600); err != nil {
 		return err
 	}
@@ -128,6 +131,39 @@ func helpFull(args []string) error {
 	}
 	fmt.Println("ok", kept)
 	return check()
+}
+
+// openWithLittleSpace opens a new database with a page more of space each time, until there is enough of it.
+func openWithLittleSpace(ctx context.Context, path, ballast string) error {
+	for pages := 0; ; pages++ {
+		file, err := os.Create(ballast)
+		if err != nil {
+			return err
+		}
+		size := int64(0)
+		for n := 0; err == nil; size += int64(n) {
+			n, err = file.Write(make([]byte, os.Getpagesize()))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			return err
+		}
+		if err := join(file.Truncate(size-int64(pages*os.Getpagesize())), file.Close()); err != nil {
+			return err
+		}
+		db, err := Open(ctx, path, testSchema)
+		if err == nil {
+			if err = insert(ctx, db, "one"); err == nil && pages == 0 {
+				return errors.New("there was space after all")
+			}
+			err = join(err, db.Close())
+		}
+		if err == nil {
+			return errors.Join(os.Remove(path), os.Remove(ballast))
+		}
+		if schema.CodeOf(err) != schema.Storage || !strings.Contains(err.Error(), "no space left") {
+			return fmt.Errorf("with %d pages of space: %w", pages, err)
+		}
+	}
 }
 
 // C45: where address space is limited, opening is an error and no panic.

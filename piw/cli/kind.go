@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"path/filepath"
 
 	"pistate/internal/cli"
 	"pistate/internal/sqlite"
@@ -42,7 +41,7 @@ func (f stateDB) find(env *cli.Env) (kind, string, error) {
 		path, err := store.DefaultPath()
 		return workflowKind, path, err
 	}
-	path, err := filepath.Abs(f.DB)
+	path, err := cli.Path(f.DB)
 	if err != nil {
 		return kind{}, "", schema.Errorf(schema.Invalid, "--db: %w", err)
 	}

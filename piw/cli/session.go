@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -47,7 +48,7 @@ func (f sessionDB) view(env *cli.Env, fn func(*sessionstate.Reader) error) error
 // sessionID returns the id that an argument names: an id, or a session file with one.
 func sessionID(arg string) (string, error) {
 	info, err := os.Stat(arg)
-	if arg == "" || errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+	if arg == "" || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENAMETOOLONG) || err == nil && info.IsDir() {
 		return arg, nil
 	}
 	file, err := sessionstate.OpenSessionFile(arg)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"path/filepath"
 	"time"
 
 	json2 "github.com/go-json-experiment/json"
@@ -21,7 +20,7 @@ type workflowDB struct {
 func (f workflowDB) open(env *cli.Env) (*store.Reader, error) {
 	path, err := store.DefaultPath()
 	if f.DB != "" {
-		path, err = filepath.Abs(f.DB)
+		path, err = cli.Path(f.DB)
 		if err != nil {
 			err = schema.Errorf(schema.Invalid, "--db: %w", err)
 		}
