@@ -175,8 +175,8 @@ func TestWatchAnEmptyDatabase(t *testing.T) {
 // No size is too small, and no key does harm at any of them.
 func TestWatchAtEverySize(t *testing.T) {
 	s := watchAt(t, "shop", output{}, 80, 24)
-	for _, width := range []int{1, 2, 10, 30, 62, 63, 64, 200} {
-		for _, height := range []int{1, 3, 4, 5, 6, 50} {
+	for _, width := range []int{1, 30, 62, 63, 200} {
+		for _, height := range []int{1, 4, 5, 50} {
 			s.Update(tea.WindowSizeMsg{Width: width, Height: height})
 			for _, k := range []string{"down", "pgdown", "pgdown", "enter", "up", "end", "pgup", "esc", "home", "/", "r", "backspace", "esc"} {
 				s.press(k)
