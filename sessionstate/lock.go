@@ -250,12 +250,10 @@ func (s *shared) clearLock(tx *sqlite.Tx, session, action string) (stale bool, e
 	return false, s.locked(action, session, holder, since, "it is held by "+holder)
 }
 
-// expired reports whether a lock row may be taken over by its age alone. A row dated further into the future
-// than a lease was written by another clock: it must not seal the session until that time comes.
-func expired(since, now time.Time) bool {
-	age := now.Sub(since)
-	return age > Lease || age < -Lease
-}
+// expired reports whether a lock row may be taken over by its age alone. A row dated into the future is of a holder
+// whose clock was ahead, or ours was set back since: that makes no lock older. [Store.ForceRefresh] is the way out
+// for a person who knows better.
+func expired(since, now time.Time) bool { return now.Sub(since) > Lease }
 
 func (s *shared) locked(action, session, holder string, since time.Time, why string) error {
 	e := &LockError{

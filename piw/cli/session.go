@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-	"time"
 	"unicode/utf8"
 
 	"pistate/internal/cli"
@@ -62,6 +61,7 @@ func sessionID(arg string) (string, error) {
 type SessionStatusCmd struct {
 	sessionDB
 	Session string `placeholder:"ID|FILE" help:"Only this session, by its id or its file."`
+	UTC     bool   `name:"utc" help:"Print times in UTC, and not as of now."`
 }
 
 type lockJSON struct {
@@ -99,7 +99,7 @@ func (c *SessionStatusCmd) Run(env *cli.Env) error {
 		if c.JSON {
 			return printStatusJSON(env, status)
 		}
-		return printStatus(env, status)
+		return c.print(env, status)
 	})
 }
 
@@ -114,16 +114,20 @@ func printStatusJSON(env *cli.Env, s sessionstate.Status) error {
 	return cli.JSON(env.Stdout, doc)
 }
 
-func printStatus(env *cli.Env, s sessionstate.Status) error {
+func (c *SessionStatusCmd) print(env *cli.Env, s sessionstate.Status) error {
 	fmt.Fprintf(env.Stdout, "database  %s\n", cli.Escape(s.Path))
 	if len(s.Locks) == 0 {
 		fmt.Fprintln(env.Stdout, "locks     none")
 	} else {
 		fmt.Fprintln(env.Stdout)
-		now := time.Now()
-		t := cli.NewTable(env.Stdout, "LOCKED SESSION", "HOLDER", "ALIVE", "SINCE", "CAN BE TAKEN OVER")
+		o := output{UTC: c.UTC}
+		t := env.Table("LOCKED SESSION", "HOLDER", "ALIVE", "SINCE", "CAN BE TAKEN OVER").Cut("HOLDER", "LOCKED SESSION")
 		for _, l := range s.Locks {
-			t.Row(l.Session, l.Holder, l.Alive, cli.Ago(l.Acquired, now), takeover(l, now))
+			takeover := "now"
+			if !l.Expired && l.Alive != sessionstate.No {
+				takeover = o.at(env, l.Acquired.Add(sessionstate.Lease))
+			}
+			t.Row(l.Session, l.Holder, l.Alive, o.at(env, l.Acquired), takeover)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -134,19 +138,11 @@ func printStatus(env *cli.Env, s sessionstate.Status) error {
 		return nil
 	}
 	fmt.Fprintln(env.Stdout)
-	t := cli.NewTable(env.Stdout, "PLUGIN", "SESSIONS", "ROWS", "VALUES")
+	t := env.Table("PLUGIN", "SESSIONS", "ROWS", "VALUES").Cut("PLUGIN")
 	for _, p := range s.Plugins {
 		t.Row(p.Plugin, p.Sessions, p.Rows, cli.Size(p.Bytes))
 	}
 	return t.Flush()
-}
-
-// takeover says when another process may take the lock.
-func takeover(l sessionstate.Lock, now time.Time) string {
-	if l.Expired || l.Alive == sessionstate.No {
-		return "now"
-	}
-	return cli.Ago(l.Acquired.Add(sessionstate.Lease), now)
 }
 
 // page is how a list is cut.
@@ -184,7 +180,7 @@ func (c *SessionListCmd) Run(env *cli.Env) error {
 			}
 			return nil
 		}
-		t := cli.NewTable(env.Stdout, "SESSION", "PLUGINS", "ROWS", "VALUES", "LOCKED")
+		t := env.Table("SESSION", "PLUGINS", "ROWS", "VALUES", "LOCKED").Cut("SESSION")
 		for _, s := range sessions {
 			t.Row(s.Session, s.Plugins, s.Rows, cli.Size(s.Bytes), yesNo(s.Locked))
 		}
@@ -274,7 +270,7 @@ func (c *SessionShowCmd) printRows(env *cli.Env, rows []sessionstate.Row) error 
 	if c.Values {
 		headings = append(headings, "VALUE")
 	}
-	t := cli.NewTable(env.Stdout, headings...)
+	t := env.Table(headings...).Cut("VALUE", "SESSION", "PLUGIN")
 	for _, row := range rows {
 		branch := row.Branch
 		if row.Scope() == sessionstate.ScopeSession {

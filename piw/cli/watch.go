@@ -40,14 +40,17 @@ func (c *WatchCmd) Run(env *cli.Env) error {
 	}
 	w := newWatcher(env, r)
 	m := newWatch(env, output{UTC: c.UTC, Private: c.Private}, r.Path(), w.ask)
-	p := tea.NewProgram(m, tea.WithContext(env), tea.WithInput(env.Stdin), tea.WithOutput(screen), tea.WithoutSignalHandler())
+	p := tea.NewProgram(m, tea.WithInput(env.Stdin), tea.WithOutput(screen), tea.WithoutSignalHandler())
 	ctx, stop := context.WithCancel(env)
 	done := make(chan error, 1)
 	go func() { done <- w.run(ctx, p.Send) }()
+	// Quitting is the one way to end: killed, the program would not wait for whoever reads the keys.
+	end := context.AfterFunc(env, p.Quit)
 	_, err = p.Run()
+	end()
 	stop()
 	err = errors.Join(err, <-done, r.Close())
-	if errors.Is(err, tea.ErrInterrupted) || env.Err() != nil {
+	if err == nil && (m.interrupted || env.Err() != nil) {
 		return &cli.Silent{Code: schema.Canceled}
 	}
 	return err

@@ -24,6 +24,7 @@ type watch struct {
 	typing        bool // the filter
 	open          bool // only runs that have not ended
 	alone         bool // the run is shown without the list, where both have no room
+	interrupted   bool // by the user
 }
 
 func newWatch(env *cli.Env, o output, path string, ask func(wanted)) *watch {
@@ -151,7 +152,8 @@ func printable(r rune) rune {
 func (m *watch) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	if name == "ctrl+c" {
-		return tea.Interrupt
+		m.interrupted = true
+		return tea.Quit
 	}
 	if m.typing {
 		m.keyWhileTyping(k)

@@ -212,7 +212,7 @@ func TestWatchKeys(t *testing.T) {
 	if _, ok := quits("q").(tea.QuitMsg); !ok {
 		t.Error("q does not quit")
 	}
-	if _, ok := quits("ctrl+c").(tea.InterruptMsg); !ok {
+	if _, ok := quits("ctrl+c").(tea.QuitMsg); !ok || !s.interrupted {
 		t.Error("ctrl+c does not interrupt")
 	}
 	s.press("/")

@@ -84,13 +84,17 @@ func (o output) secret(text string) string {
 
 // when prints a moment, as of now or as it is. There is none at 0.
 func (o output) when(env *cli.Env, at store.Millis) string {
-	switch {
-	case at == 0:
+	if at == 0 {
 		return ""
-	case o.UTC:
-		return at.Time().UTC().Format("2006-01-02 15:04:05Z")
 	}
-	return cli.Ago(at.Time(), env.Now())
+	return o.at(env, at.Time())
+}
+
+func (o output) at(env *cli.Env, at time.Time) string {
+	if o.UTC {
+		return at.UTC().Format("2006-01-02 15:04:05Z")
+	}
+	return cli.Ago(at, env.Now())
 }
 
 // since prints how long something has taken, or took until its end.
