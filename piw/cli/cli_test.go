@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		play(os.Args[1:])
 		return
 	}
-	clitest.Main(m, Program, atFixtureTime)
+	clitest.Main(m, Program, atFixtureTime, otherName)
 }
 
 // atFixtureTime is the program with a clock that stands at the time of the fixtures.
@@ -34,8 +35,15 @@ func atFixtureTime() cli.Program {
 	return p
 }
 
+// otherName is the program under its other name.
+func otherName() cli.Program {
+	p := Program()
+	p.Name, p.Version = "pi-workflows", "pi-workflows "+version()
+	return p
+}
+
 func TestScripts(t *testing.T) {
-	clitest.Run(t, "testdata/script", map[string]clitest.Command{"seed": seed, "gonehost": goneHost})
+	clitest.Run(t, "testdata/script", map[string]clitest.Command{"seed": seed, "gonehost": goneHost, "truncate": truncate})
 }
 
 var (
@@ -82,4 +90,14 @@ func goneHost(ts *testscript.TestScript, neg bool, args []string) {
 	text, err := json.Marshal(gone)
 	ts.Check(err)
 	ts.Check(os.WriteFile(filepath.Join(dir, "hosts", project.ID+".json"), text, 0o600))
+}
+
+// truncate FILE BYTES COPY copies the beginning of a file.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: truncate FILE BYTES COPY")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(ts.ReadFile(args[0]))[:n], 0o600))
 }

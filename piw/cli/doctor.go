@@ -12,6 +12,7 @@ import (
 // DoctorCmd looks for what is wrong with the databases and with what they hold.
 type DoctorCmd struct {
 	stateDB
+	UTC bool `name:"utc" help:"Print times in UTC, and not as of now."`
 }
 
 // Help is shown below the flags.
@@ -44,7 +45,8 @@ type examination struct {
 	Path     string    `json:"path"`
 	Findings []finding `json:"findings"`
 
-	named bool // by the user, so it should be there
+	named bool   // by the user, so it should be there
+	show  output // how times are said
 }
 
 func (e *examination) add(l level, about, do, format string, args ...any) {
@@ -65,6 +67,7 @@ func (c *DoctorCmd) Run(env *cli.Env) error {
 	}
 	doc := doctorJSON{OK: true, Databases: databases}
 	for _, e := range databases {
+		e.show.UTC = c.UTC
 		if err := e.examine(env); err != nil {
 			return err
 		}

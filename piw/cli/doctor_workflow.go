@@ -40,7 +40,7 @@ type ward struct {
 	now store.Millis
 }
 
-func (w *ward) ago(at store.Millis) string { return cli.Ago(at.Time(), w.env.Now()) }
+func (w *ward) ago(at store.Millis) string { return w.show.when(w.env, at) }
 
 // each reports some things of a sort, the first by name and the rest as a number.
 func each[T any](w *ward, things []T, about, do string, say func(T) string) {

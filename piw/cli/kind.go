@@ -21,7 +21,7 @@ type stateDB struct {
 // kind is one kind of state database.
 type kind struct {
 	name   string
-	status func(ctx context.Context, path string) (stateStatus, error)
+	status func(env *cli.Env, path string) (stateStatus, error)
 	check  func(ctx context.Context, path string, o checkOptions) (sqlite.Report, error)
 	backup func(ctx context.Context, path, target string, progress func(done, total int)) (sqlite.Result, error)
 }
@@ -73,12 +73,16 @@ func hasWorkflowID(ctx context.Context, path string) (workflow bool, err error) 
 
 var workflowKind = kind{
 	name: "workflow state",
-	status: func(ctx context.Context, path string) (stateStatus, error) {
-		r, err := store.OpenReader(ctx, path)
+	status: func(env *cli.Env, path string) (stateStatus, error) {
+		r, err := store.OpenReader(env, path)
 		if err != nil {
 			return stateStatus{}, err
 		}
-		s, err := r.Status(ctx)
+		var s store.Status
+		err = r.Snapshot(env, env.Now(), func(q *store.Queries) (err error) {
+			s, err = q.Status(env)
+			return err
+		})
 		return stateStatus{
 			Path: s.Path, Kind: "workflow state", Stat: s.File, Counts: s.Rows, Leases: s.Leases, Effects: s.Effects,
 		}, errors.Join(err, r.Close())
@@ -91,12 +95,12 @@ var workflowKind = kind{
 
 var sessionKind = kind{
 	name: "session state",
-	status: func(ctx context.Context, path string) (stateStatus, error) {
-		r, err := sessionstate.OpenReader(ctx, path)
+	status: func(env *cli.Env, path string) (stateStatus, error) {
+		r, err := sessionstate.OpenReader(env, path)
 		if err != nil {
 			return stateStatus{}, err
 		}
-		s, err := r.Status(ctx, "")
+		s, err := r.Status(env, "")
 		counts := map[string]int64{"locks": int64(len(s.Locks)), "plugins": int64(len(s.Plugins)), "rows": 0}
 		for _, p := range s.Plugins {
 			counts["rows"] += p.Rows

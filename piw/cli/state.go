@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	"pistate/internal/cli"
 	"pistate/internal/sqlite"
@@ -22,7 +22,10 @@ type StateCmd struct {
 }
 
 // StateStatusCmd prints what a status may show of any database: counts and sizes (V3).
-type StateStatusCmd struct{ stateDB }
+type StateStatusCmd struct {
+	stateDB
+	UTC bool `name:"utc" help:"Print times in UTC, and not as of now."`
+}
 
 // Run prints the status.
 func (c *StateStatusCmd) Run(env *cli.Env) error {
@@ -37,7 +40,7 @@ func (c *StateStatusCmd) Run(env *cli.Env) error {
 	if c.JSON {
 		return cli.JSON(env.Stdout, status)
 	}
-	return printState(env, status)
+	return c.print(env, status)
 }
 
 // stateStatus is the document of `state status --json`.
@@ -50,19 +53,18 @@ type stateStatus struct {
 	Effects []store.EffectCount `json:"effects,omitempty"` // not settled, by status
 }
 
-func printState(env *cli.Env, s stateStatus) error {
+func (c *StateStatusCmd) print(env *cli.Env, s stateStatus) error {
 	fmt.Fprintf(env.Stdout, "database  %s (%s)\n", cli.Escape(s.Path), s.Kind)
 	fmt.Fprintf(env.Stdout, "size      %s in %d pages, %d of them free\n", cli.Size(s.Bytes), s.Pages, s.FreePages)
 	fmt.Fprintf(env.Stdout, "WAL       %s\n", cli.Size(s.WALBytes))
 	for _, l := range s.Leases {
 		fmt.Fprintf(env.Stdout, "leases    %s: %d active, %d expired\n", l.Type, l.Active, l.Expired)
 	}
-	now := time.Now()
 	for _, e := range s.Effects {
-		fmt.Fprintf(env.Stdout, "effects   %d %s, the oldest from %s\n", e.Count, e.Status, cli.Ago(e.Oldest.Time(), now))
+		fmt.Fprintf(env.Stdout, "effects   %d %s, the oldest from %s\n", e.Count, e.Status, output{UTC: c.UTC}.when(env, e.Oldest))
 	}
 	fmt.Fprintln(env.Stdout)
-	t := cli.NewTable(env.Stdout, "ROWS", "")
+	t := env.Table("ROWS", "")
 	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
 		if n := s.Counts[name]; n > 0 {
 			t.Row(n, name)
@@ -119,7 +121,8 @@ func printReport(env *cli.Env, report sqlite.Report) {
 		}
 		fmt.Fprintf(env.Stdout, "%-8s %s%s\n", o.Status, o.Name, cli.Escape(note))
 		for _, f := range o.Findings {
-			fmt.Fprintf(env.Stdout, "         - %s\n", cli.Escape(f))
+			text := strings.ReplaceAll(cli.Escape(f), "\n", "\n           ")
+			fmt.Fprintf(env.Stdout, "         - %s\n", text)
 		}
 		if o.More > 0 {
 			fmt.Fprintf(env.Stdout, "         - and %d more\n", o.More)
