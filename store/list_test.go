@@ -250,3 +250,11 @@ func TestSnapshot(t *testing.T) { // V2
 		t.Error(err)
 	}
 }
+
+func TestBlobSizes(t *testing.T) {
+	f := newFlow(t)
+	largest, total, err := f.BlobSizes(context.Background(), 1)
+	if err != nil || len(largest) != 1 || largest[0].Digest != f.definition || total < largest[0].Length {
+		t.Errorf("%+v, %d, %v", largest, total, err)
+	}
+}

@@ -44,17 +44,6 @@ func (e *Env) Line(pieces ...Styled) {
 	fmt.Fprintln(e.Stdout)
 }
 
-// Note prints a remark, on as many lines as it needs.
-func (e *Env) Note(format string, args ...any) {
-	text := Escape(fmt.Sprintf(format, args...))
-	if e.Terminal.Width > 0 {
-		text = ansi.Wordwrap(text, e.Terminal.Width, "")
-	}
-	for line := range strings.Lines(text) {
-		fmt.Fprintln(e.Stdout, e.Terminal.Paint(Dim, strings.TrimSuffix(line, "\n")))
-	}
-}
-
 // Section begins a part of a longer document.
 func (e *Env) Section(name string) {
 	fmt.Fprintf(e.Stdout, "\n%s\n", e.Terminal.Paint(Bold, strings.ToUpper(name)))

@@ -12,8 +12,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"pistate/internal/bigdb"
+	"pistate/internal/cli"
+	"pistate/store"
 )
 
 // built is the program as people run it.
@@ -94,6 +97,22 @@ func BenchmarkFirstPage(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkWatchRead is what piw watch reads each time that somebody has committed.
+func BenchmarkWatchRead(b *testing.B) {
+	env := &cli.Env{Context: context.Background(), Now: time.Now}
+	r, err := store.OpenReader(env, must(b, big))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	w := newWatcher(env, r)
+	for b.Loop() {
+		if _, err := w.read(env, wanted{run: "run-04999"}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -42,13 +42,14 @@ func (c *QueueCmd) Run(env *cli.Env) error {
 			return q.Queue(env, filter, place, limit)
 		},
 		row: func(p store.Queued) []any {
-			errors := cli.Styled{}
+			failures := ""
 			if p.Errors > 0 {
-				errors = cli.Styled{Value: strconv.Itoa(p.Errors) + " " + p.ErrorCode, Style: cli.Warn}
-			} else {
-				errors.Value = ""
+				failures = strconv.Itoa(p.Errors) + " " + p.ErrorCode
 			}
-			return []any{p.Run, status(p.Status), c.when(env, p.AvailableAt), c.when(env, p.EnqueuedAt), errors, c.secret(p.Session), c.secret(p.Affinity)}
+			return []any{
+				p.Run, status(p.Status), c.when(env, p.AvailableAt), c.when(env, p.EnqueuedAt), cli.Styled{Value: failures, Style: cli.Warn},
+				c.secret(p.Session), c.secret(p.Affinity),
+			}
 		},
 		line: func(p store.Queued) any { return c.queued(p) },
 		next: func(p store.Queued) string { return "--after " + p.Run },

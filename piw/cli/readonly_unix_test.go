@@ -18,6 +18,9 @@ const nobody = 65534
 // A directory in which nothing can be written, as on read-only media, is no obstacle. Root is kept out by no
 // permission, so there another user has a look.
 func TestWithoutPermissionToWrite(t *testing.T) { // I1
+	if raceDetector {
+		t.Skip("the commands have one goroutine, and SQLite takes fifteen times as long")
+	}
 	program := readableProgram(t)
 	for name, prepare := range map[string]func(t *testing.T, db string){
 		"at rest": func(*testing.T, string) {},

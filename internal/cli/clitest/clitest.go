@@ -42,6 +42,17 @@ type Command = func(ts *testscript.TestScript, neg bool, args []string)
 
 // Run runs every script of a folder, with more commands if there are any.
 func Run(t *testing.T, dir string, more ...map[string]Command) {
+	t.Helper()
+	run(t, testscript.Params{Dir: dir}, more)
+}
+
+// RunFiles runs some scripts.
+func RunFiles(t *testing.T, files []string, more ...map[string]Command) {
+	t.Helper()
+	run(t, testscript.Params{Files: files}, more)
+}
+
+func run(t *testing.T, params testscript.Params, more []map[string]Command) {
 	testdata, err := filepath.Abs(repositoryTestdata(t))
 	if err != nil {
 		t.Fatal(err)
@@ -50,19 +61,16 @@ func Run(t *testing.T, dir string, more ...map[string]Command) {
 	for _, m := range more {
 		maps.Copy(commands, m)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                 dir,
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("TESTDATA", testdata)
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // with the race detector, every program would wait a second at its end
-			return nil
-		},
-		Cmds: commands,
-	})
+	params.UpdateScripts = *update
+	params.RequireExplicitExec, params.RequireUniqueNames = true, true
+	params.Cmds = commands
+	params.Setup = func(env *testscript.Env) error {
+		env.Setenv("TESTDATA", testdata)
+		env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+		env.Setenv("GORACE", "atexit_sleep_ms=0") // with the race detector, every program would wait a second at its end
+		return nil
+	}
+	testscript.Run(t, params)
 }
 
 // repositoryTestdata is the folder beside go.mod.
