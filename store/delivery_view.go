@@ -79,15 +79,9 @@ const (
 )
 
 // Notification returns a notification by its id. Errors: [schema.NotFound].
-func (q *Queries) Notification(ctx context.Context, id string) (v NotificationView, err error) {
+func (q *Queries) Notification(ctx context.Context, id string) (NotificationView, error) {
 	found, err := q.readNotifications(ctx, selNotificationView, id)
-	if err == nil && len(found) == 0 {
-		return v, notFound("notification", id)
-	}
-	if err != nil {
-		return v, err
-	}
-	return found[0], nil
+	return only(found, err, "notification", id)
 }
 
 // PendingNotifications returns at most limit notifications that a Pi session is to show, the oldest first,
@@ -127,15 +121,9 @@ func (q *Queries) readNotifications(ctx context.Context, sql string, args ...any
 func (d *Delivery) Place() Place { return Place{d.CreatedAt, d.ID} }
 
 // Turn returns a turn by its id. Errors: [schema.NotFound].
-func (q *Queries) Turn(ctx context.Context, id string) (v TurnView, err error) {
+func (q *Queries) Turn(ctx context.Context, id string) (TurnView, error) {
 	found, err := q.readTurns(ctx, selTurnView, id)
-	if err == nil && len(found) == 0 {
-		return v, notFound("turn", id)
-	}
-	if err != nil {
-		return v, err
-	}
-	return found[0], nil
+	return only(found, err, "turn", id)
 }
 
 // PendingTurns returns at most limit turns that a Pi session is to take, in the order in which they may be

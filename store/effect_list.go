@@ -45,14 +45,8 @@ const (
 func (q *Queries) EffectAt(ctx context.Context, sequence int64) (e Effect, err error) {
 	err = q.view(ctx, func(rx *sqlite.Rx) error {
 		found, err := listEffects(rx, selEffectAt, sequence)
-		if err == nil && len(found) == 0 {
-			err = notFound("effect", strconv.FormatInt(sequence, 10))
-		}
-		if err != nil {
-			return err
-		}
-		e = found[0]
-		return nil
+		e, err = only(found, err, "effect", strconv.FormatInt(sequence, 10))
+		return err
 	})
 	return e, err
 }

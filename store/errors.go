@@ -92,6 +92,17 @@ func notFound(what, id string) error {
 	return schema.Errorf(schema.NotFound, "there is no %s %s", what, id)
 }
 
+// only returns the one element of a list that was read by an id. Errors: err, or [schema.NotFound] if there is none.
+func only[T any](found []T, err error, what, id string) (one T, _ error) {
+	switch {
+	case err != nil:
+		return one, err
+	case len(found) == 0:
+		return one, notFound(what, id)
+	}
+	return found[0], nil
+}
+
 // withOp names the operation in an error that doesn't name one yet.
 func withOp(op Op, err error) error {
 	if err == nil {

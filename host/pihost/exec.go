@@ -39,7 +39,7 @@ func (c *execCmd) Run(env *cli.Env) (err error) {
 		return err
 	}
 	x := &executor{}
-	opts := store.Options{AppVersion: version()}
+	opts := store.Options{AppVersion: cli.BuildVersion()}
 	if c.Clock != nil {
 		x.clock = new(stoppedClock)
 		x.clock.Store(*c.Clock)

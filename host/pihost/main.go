@@ -3,8 +3,6 @@
 package main
 
 import (
-	"runtime/debug"
-
 	"github.com/alecthomas/kong"
 
 	"pistate/internal/cli"
@@ -27,19 +25,11 @@ const description = `Run sandboxed extensions on the state of Pi sessions.
 
 Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted.`
 
-// version returns the version of this program.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(development)"
-}
-
 func program() cli.Program {
 	return cli.Program{
 		Name:        "pihost",
 		Description: description,
-		Version:     "pihost " + version(),
+		Version:     "pihost " + cli.BuildVersion(),
 		Grammar:     &grammar{},
 	}
 }
