@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 
 // Env is all that a command may touch of the world outside its arguments.
 type Env struct {
-	context.Context // ends with SIGINT or SIGTERM
+	context.Context // ends with SIGINT, SIGTERM or SIGHUP
 	Name            string
 	Stdin           io.Reader
 	Stdout          io.Writer // buffered; flushed when the command ends
@@ -33,16 +34,20 @@ type Env struct {
 	raw io.Writer     // what is behind it
 }
 
-// Flush shows what was printed, for a command that goes on.
+// Flush shows what was printed, for a command that goes on. Errors: [ErrUnread], [schema.Storage].
 func (e *Env) Flush() error {
-	if err := e.out.Flush(); err != nil {
-		return schema.Errorf(schema.Storage, "write to standard output: %w", err)
+	err := e.out.Flush()
+	if err != nil && !errors.Is(err, ErrUnread) {
+		err = schema.Errorf(schema.Storage, "write to standard output: %w", err)
 	}
-	return nil
+	return err
 }
 
 // Unread reports whether whoever read the standard output has gone.
 func (e *Env) Unread() bool { return closedPipe(e.raw) }
+
+// Drop gives up what was not shown yet, for a command to which a reader who has had enough is its end.
+func (e *Env) Drop() { e.out.Reset(io.Discard) }
 
 // Warn tells about something that does not keep the command from doing its work.
 func (e *Env) Warn(format string, args ...any) {
@@ -60,9 +65,15 @@ type Program struct {
 	Now         func() time.Time // the clock; nil: time.Now
 }
 
-// Main runs the program on this process's arguments and streams, and exits.
+// Main runs the program on this process's arguments and streams, and exits. Neither a signal nor a reader who
+// goes away ends it before it has put its things in order.
 func (p Program) Main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // so that the write fails, see watchedPipe
 	code := p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -73,7 +84,7 @@ type stopped struct{ code int }
 
 // Run runs the program and returns its exit code.
 func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	out := bufio.NewWriterSize(stdout, 32<<10)
+	out := bufio.NewWriterSize(watchedPipe{stdout}, 32<<10)
 	env := &Env{
 		Context: ctx, Name: p.Name, Stdin: stdin, Stdout: out, Stderr: stderr, Terminal: terminalOf(stdout, os.Getenv), Now: p.Now,
 		out: out, raw: stdout,
@@ -121,7 +132,8 @@ func (p Program) run(env *Env, args []string) error {
 	return parsed.Run()
 }
 
-// usage marks an error of the command line itself and says where the help is.
+// usage marks an error of the command line itself and says where the help is. The empty word by which kong
+// lets a flag be left out is none that a user can choose.
 func usage(err error) error {
 	name := ""
 	var parse *kong.ParseError
@@ -131,13 +143,14 @@ func usage(err error) error {
 			name = node.FullPath()
 		}
 	}
-	return schema.Errorf(schema.Invalid, "%w (see %s --help)", err, name)
+	text := strings.Replace(err.Error(), `one of "",`, "one of ", 1)
+	return schema.Errorf(schema.Invalid, "%s (see %s --help)", text, name)
 }
 
 func (e *Env) fail(err error) int {
 	code := ExitCode(err)
 	var silent *Silent
-	if err != nil && !errors.As(err, &silent) {
+	if err != nil && !errors.As(err, &silent) && !errors.Is(err, ErrUnread) {
 		fmt.Fprintf(e.Stderr, "%s: %s\n", e.Name, Escape(err.Error()))
 	}
 	return code

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +30,7 @@ func TestEveryCodeHasAnExitCode(t *testing.T) {
 		ErrFailedCheck:                  ExitFailedCheck,
 		errors.New("of no known kind"):  ExitStorage,
 		&Silent{schema.NotFound}:        ExitAbsent,
+		ErrUnread:                       ExitUnread,
 		errors.Join(nil, schema.Locked): ExitRefused,
 	} {
 		if got := ExitCode(err); got != want {
@@ -34,6 +38,22 @@ func TestEveryCodeHasAnExitCode(t *testing.T) {
 		}
 	}
 }
+
+// What nobody reads any more is no fault, and nobody is told; any other failure to print is.
+func TestPrintingFails(t *testing.T) {
+	for err, want := range map[error]int{syscall.EPIPE: ExitUnread, syscall.ENOSPC: ExitStorage} {
+		var stderr strings.Builder
+		p := Program{Name: "test", Version: "1", Grammar: &echoGrammar{}}
+		code := p.Run(context.Background(), []string{"echo"}, strings.NewReader(""), brokenWriter{&os.PathError{Op: "write", Err: err}}, &stderr)
+		if code != want || (stderr.Len() == 0) != (want == ExitUnread) {
+			t.Errorf("%v: exit code %d, want %d: %q", err, code, want, stderr.String())
+		}
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestEscape(t *testing.T) { // V3
 	for in, want := range map[string]string{

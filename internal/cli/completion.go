@@ -115,6 +115,12 @@ func zshText(text string) string {
 
 var completions = map[string]string{
 	"bash": `# Completion of {{.Program}} for bash.
+# Where readline completes file names itself, it takes care of spaces in them.
+{{.Func}}_files() {
+    compopt -o default 2>/dev/null && return
+    local IFS=$'\n'
+    COMPREPLY=($(compgen -f -- "$1"))
+}
 {{.Func}}() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at= i
     COMPREPLY=()
@@ -128,10 +134,10 @@ var completions = map[string]string{
     case $cur in =) cur= ;; esac
     case $prev in =) prev=${COMP_WORDS[COMP_CWORD-2]} ;; esac
     case "$at $prev" in
-{{- range $p := .Places}}{{range .Flags}}{{if .Values}}
+{{- $func := .Func}}{{range $p := .Places}}{{range .Flags}}{{if .Values}}
         {{quote (printf "%s --%s" $p.Path .Name)}}) COMPREPLY=($(compgen -W {{quote (join .Values " ")}} -- "$cur")); return ;;
 {{- else if .Files}}
-        {{quote (printf "%s --%s" $p.Path .Name)}}) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        {{quote (printf "%s --%s" $p.Path .Name)}}) {{$func}}_files "$cur"; return ;;
 {{- else if .Value}}
         {{quote (printf "%s --%s" $p.Path .Name)}}) return ;;
 {{- end}}{{end}}{{end}}
@@ -143,7 +149,7 @@ var completions = map[string]string{
             words={{range .Commands}}{{.Name}}\ {{end}}{{range .Values}}{{.}}\ {{end}}
             flags='{{range .Flags}}--{{.Name}} {{end}}'
 {{- if .Files}}
-            compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur"))
+            [[ $cur == -* ]] || {{$func}}_files "$cur"
 {{- end}} ;;
 {{- end}}
     esac
@@ -181,10 +187,9 @@ complete -F {{.Func}} {{.Program}}
                 {{- else if .Files}}{{quote (printf ":%s:_files" (zsh .Placeholder))}}
                 {{- else if .Value}}{{quote (printf ":%s: " (zsh .Placeholder))}}{{end}}{{end}}
                 {{- if .Values}} \
-                {{quote (printf ":value:(%s)" (join .Values " "))}}{{else if .Files}} \
-                ':file:_files'{{else if .Commands}} \
-                '*:: :'{{else}} \
-                '*: : '{{end}}
+                {{quote (printf "*:value:(%s)" (join .Values " "))}}{{else if .Files}} \
+                '*:file:_files'{{else}} \
+                '*:argument:()'{{end}}
             ;;
 {{- end}}
     esac

@@ -17,10 +17,15 @@ const (
 	ExitExtension    = 6   // an extension failed or hit a limit
 	ExitStorage      = 7   // the disk or the operating system failed
 	ExitInterrupted  = 130 // stopped by a signal, as shells report it
+	ExitUnread       = 141 // whoever read the output has gone, as shells report it
 )
 
 // ErrFailedCheck is the error of a check that ran and found something wrong. What it found has been printed.
 var ErrFailedCheck = errors.New("the check failed")
+
+// ErrUnread is the error of printing what nobody will read, because the other side of the pipe is closed.
+// There is nobody to be told so.
+var ErrUnread = errors.New("nobody reads the output any more")
 
 // Silent is an error that only sets the exit code: what it says is the empty output.
 type Silent struct{ Code schema.Code }
@@ -62,6 +67,8 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.Is(err, ErrFailedCheck):
 		return ExitFailedCheck
+	case errors.Is(err, ErrUnread):
+		return ExitUnread
 	}
 	return exitCodes[schema.CodeOf(err)]
 }

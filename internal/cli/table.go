@@ -21,9 +21,9 @@ type Table struct {
 	w        io.Writer
 	term     Terminal
 	headings []string
-	cut      []string // the headings of the columns that are cut first
-	optional []string // the headings of the columns that are left out where there is no room
-	widths   []int    // of the columns, as far as they were printed
+	cut      [][]string // the headings of the columns that are cut first, group by group
+	optional []string   // the headings of the columns that are left out where there is no room
+	widths   []int      // of the columns, as far as they were printed
 	rows     [][]tableCell
 	printed  bool
 	err      error
@@ -47,9 +47,10 @@ func (e *Env) Table(headings ...string) *Table {
 	return t
 }
 
-// Cut names the columns that can do with less: they are cut before the others.
+// Cut names columns that can do with less: they are cut before the others. Of several groups of them, the
+// one that was named first gives way first.
 func (t *Table) Cut(headings ...string) *Table {
-	t.cut = headings
+	t.cut = append(t.cut, headings)
 	return t
 }
 
@@ -74,6 +75,9 @@ func (t *Table) Row(cells ...any) {
 		t.print()
 	}
 }
+
+// Err returns the error of printing what was printed so far, for a list that is long.
+func (t *Table) Err() error { return t.err }
 
 // Flush prints the table, or what is left of it.
 func (t *Table) Flush() error {
@@ -145,14 +149,19 @@ func (t *Table) fit() []int {
 	if t.term.Width == 0 {
 		return f.widths
 	}
-	cut, all := t.columns(t.cut), t.columns(t.headings)
-	f.shrink(cut, func(i int) int { return max(len(t.headings[i]), enough) })
+	all := t.columns(t.headings)
+	cut := func(least int) {
+		for _, group := range t.cut {
+			f.shrink(t.columns(group), func(i int) int { return max(len(t.headings[i]), least) })
+		}
+	}
+	cut(enough)
 	for _, i := range t.columns(t.optional) {
 		if f.over() > 0 {
 			f.widths[i] = leftOut
 		}
 	}
-	f.shrink(cut, func(i int) int { return max(len(t.headings[i]), little) })
+	cut(little)
 	f.shrink(all, func(i int) int { return max(len(t.headings[i]), little) })
 	f.shrink(all, func(int) int { return 1 })
 	return f.widths

@@ -55,6 +55,44 @@ func TestTableFitsIntoTheLine(t *testing.T) {
 	}
 }
 
+// Of several groups of columns the first gives way to the others.
+func TestTableCutsOneGroupAfterAnother(t *testing.T) {
+	var b bytes.Buffer
+	e := &Env{Stdout: &b, Terminal: Terminal{Width: 60}}
+	table := e.Table("RUN", "TITLE", "NOW").Cut("TITLE").Cut("NOW")
+	table.Row("run-1", "A title that is rather long", "stuck: it has nobody who takes care of it")
+	if err := table.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "RUN    TITLE         NOW\n" +
+		"run-1  A title tha…  stuck: it has nobody who takes care of…\n"
+	if b.String() != want {
+		t.Errorf("\n%s, want\n%s", b.String(), want)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"", 10, ""},
+		{"as long as it likes", 0, "as long as it likes"},
+		{"see piw events --resource controller:UID", 20, "see piw events|--resource|controller:UID"}, // not broken at a hyphen
+		{"exactly ten", 11, "exactly ten"},
+		{"exactly ten", 10, "exactly|ten"},
+		{"a sha256:0123456789abcdef b", 10, "a|sha256:012|3456789abc|def b"},
+		{"  two spaces  are kept", 14, "  two spaces |are kept"},
+		{"one\ntwo three", 5, "one|two|three"},
+		{"漢字 漢字漢字", 8, "漢字|漢字漢字"},
+	} {
+		if got := strings.Join(Wrap(c.text, c.width), "|"); got != c.want {
+			t.Errorf("%q at %d: %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}
+
 func TestTableOfAnyLength(t *testing.T) {
 	var b bytes.Buffer
 	table := NewTable(&b, "N", "TEXT")
@@ -116,11 +154,15 @@ func TestLines(t *testing.T) {
 	e.Fact("status", Styled{"x\ny", Bad})
 	e.Line(Styled{"head", Bold}, Styled{"and something that is cut off", Dim})
 	e.Item(Styled{"wrong", Bad}, "something that needs more than one line")
+	e.Say("now", Styled{"it waits for\na person to say", Warn})
+	e.Say("none", "")
 	want := "title       a title that is t…\n" +
 		"status      x\\ny\n" +
 		"head  and something that is c…\n" +
 		"wrong   something that needs\n" +
-		"        more than one line\n"
+		"        more than one line\n" +
+		"now         it waits for\\na\n" +
+		"            person to say\n"
 	if b.String() != want {
 		t.Errorf("\n%s, want\n%s", b.String(), want)
 	}

@@ -18,6 +18,8 @@ type echoCmd struct {
 	Flag string `default:"none"`
 	Word word   `enum:"one,two" default:"one"`
 	Arg  string `arg:"" optional:""`
+
+	Choice string `enum:",one,two" default:""`
 }
 
 func (c *echoCmd) Run(env *Env) error {
@@ -44,6 +46,11 @@ func TestTextArgumentsAreExact(t *testing.T) { // S10, Y8, Y1
 	} {
 		if code, out, diagnosis := run(c.args...); code != ExitOK || out != c.want {
 			t.Errorf("%q: %d %q %s, want %q", c.args, code, out, diagnosis, c.want)
+		}
+	}
+	for _, args := range [][]string{{"--choice", "three"}} { // the empty word, which stands for leaving it out, is not named
+		if _, _, diagnosis := run(args...); diagnosis != "test: --choice must be one of \"one\",\"two\" but got \"three\" (see test echo --help)\n" {
+			t.Errorf("%q: %s", args, diagnosis)
 		}
 	}
 	for _, args := range [][]string{{"--flag", ""}, {"--flag="}, {"--word="}, {"--flag"}, {"--word", "three"}} {

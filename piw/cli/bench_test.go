@@ -7,10 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,9 +17,16 @@ import (
 	"pistate/store"
 )
 
+// sharedDir makes a directory that is there until all benchmarks have run.
+func sharedDir() (string, error) {
+	dir, err := os.MkdirTemp("", "piw-bench-")
+	shared = append(shared, dir)
+	return dir, err
+}
+
 // built is the program as people run it.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "piw-bench-")
+	dir, err := sharedDir()
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +40,7 @@ var built = sync.OnceValues(func() (string, error) {
 var big = sync.OnceValues(func() (string, error) {
 	path := os.Getenv("PISTATE_BIGDB")
 	if path == "" {
-		dir, err := os.MkdirTemp("", "piw-bench-")
+		dir, err := sharedDir()
 		if err != nil {
 			return "", err
 		}
@@ -112,30 +117,6 @@ func BenchmarkWatchRead(b *testing.B) {
 	for b.Loop() {
 		if _, err := w.read(env, wanted{run: "run-04999"}); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkMillionEvents lists everything that happened. Its memory must not grow with it.
-func BenchmarkMillionEvents(b *testing.B) {
-	if runtime.GOOS != "linux" {
-		b.Skip("the unit of the largest resident size differs")
-	}
-	program, db := must(b, built), must(b, big)
-	for _, c := range []struct{ name, limit string }{{"thousand", "1000"}, {"million", "2000000"}} {
-		for _, form := range []string{"--json", "--utc"} {
-			b.Run(c.name+form, func(b *testing.B) {
-				peak := int64(0)
-				for b.Loop() {
-					cmd := exec.Command(program, "events", "--after", "0", "--limit", c.limit, form, "--db", db)
-					cmd.Stderr = os.Stderr
-					if err := cmd.Run(); err != nil {
-						b.Fatal(err)
-					}
-					peak = max(peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
-				}
-				b.ReportMetric(float64(peak)/1024, "peak-MiB")
-			})
 		}
 	}
 }

@@ -30,9 +30,13 @@ type blobJSON struct {
 
 // Run prints the content, or what can be said of it.
 func (c *BlobCmd) Run(env *cli.Env) error {
+	digits, err := parseDigest(c.Digest)
+	if err != nil {
+		return err
+	}
 	var doc blobJSON
-	err := c.view(env, func(q *store.Queries) (err error) {
-		doc, err = readBlob(env, q, c.Digest, c.Private)
+	err = c.view(env, func(q *store.Queries) (err error) {
+		doc, err = readBlob(env, q, digits, c.Private)
 		return err
 	})
 	switch {
@@ -51,7 +55,7 @@ func (c *BlobCmd) Run(env *cli.Env) error {
 }
 
 func readBlob(env *cli.Env, q *store.Queries, prefix string, content bool) (doc blobJSON, err error) {
-	if doc.Digest, err = q.FindBlob(env, strings.ToLower(prefix)); err != nil {
+	if doc.Digest, err = q.FindBlob(env, prefix); err != nil {
 		return doc, err
 	}
 	infos, err := q.BlobInfos(env, content, doc.Digest)

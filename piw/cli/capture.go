@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"pistate/internal/cli"
-	"pistate/schema"
 	"pistate/store"
 )
 
@@ -54,27 +51,23 @@ func (c *CaptureCmd) Run(env *cli.Env) error {
 		return err
 	}
 	p := &capture{CaptureCmd: c, env: env, r: r, last: from}
-	if c.Follow {
-		err = p.follow()
-	} else {
-		err = p.list()
-	}
-	return errors.Join(err, r.Close())
+	return errors.Join(p.run(), r.Close())
 }
 
-// parseCursor reads what the last line of a list said.
-func parseCursor(text string) (c store.ReplayCursor, err error) {
-	if text == "" {
-		return c, nil
+// run prints the entries of a run that is there. To follow is to wait, and a run that was never there would be
+// waited for.
+func (p *capture) run() error {
+	if !p.Follow {
+		return p.list()
 	}
-	ordinal, sequence, ok := strings.Cut(text, ":")
-	if c.Ordinal, err = strconv.Atoi(ordinal); err == nil && ok {
-		c.Sequence, err = strconv.ParseInt(sequence, 10, 64)
+	err := p.r.Snapshot(p.env, p.env.Now(), func(q *store.Queries) error {
+		_, err := q.Run(p.env, p.RunID)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	if err != nil || !ok || c.Ordinal < 1 || c.Sequence < 0 {
-		return c, schema.Errorf(schema.Invalid, "--after %q: it is no cursor, as in 1:17", text)
-	}
-	return c, nil
+	return p.follow()
 }
 
 func cursorText(c store.ReplayCursor) string { return fmt.Sprintf("%d:%d", c.Ordinal, c.Sequence) }

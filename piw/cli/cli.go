@@ -56,16 +56,17 @@ func Program() cli.Program {
 
 const description = `Look at, check and back up the state of a running agent.
 
-  piw runs                            which run is stuck, and why
-  piw run ID                          where a run is, and what each step of it made
-  piw leases --resource run:ID        who holds it
-  piw decisions                       what was decided, and by whom
-  piw events --run ID                 what happened to it last
-  piw doctor                          what is wrong, why a file is large, what to do
-  piw state verify --deep --db COPY   whether a backup is good
+  piw runs                                which run is stuck, and why
+  piw run ID                              where a run is, what each step made
+  piw run ID --output NODE --private      what a step put out last
+  piw leases --resource run:ID --private  who holds a run
+  piw decisions --private                 what was decided, and by whom
+  piw events --run ID                     what happened to a run last
+  piw doctor                              what is wrong, why a file is large
+  piw state verify --deep --db COPY       whether a backup is good
 
 Nothing here writes to a state database: it works beside a running writer, in a read-only directory, and on a backup. Who an actor is, references of channels and content are only shown with --private.
 
 On a terminal, lines are cut to its width (or $COLUMNS), and there are colours unless $NO_COLOR is set. In a file or pipe nothing is cut. $PI_CODING_AGENT_DIR says where the databases are; without it that is ~/.pi/agent.
 
-Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted.`
+Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted, 141 the reader of the output has gone.`

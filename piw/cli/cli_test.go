@@ -24,8 +24,22 @@ func TestMain(m *testing.M) {
 		play(os.Args[1:])
 		return
 	}
-	clitest.Main(m, Program, atFixtureTime, otherName)
+	clitest.Main(tidy{m}, Program, atFixtureTime, otherName)
 }
+
+// tidy takes away at the end what all tests and benchmarks share.
+type tidy struct{ *testing.M }
+
+func (m tidy) Run() int {
+	code := m.M.Run()
+	for _, dir := range shared {
+		_ = os.RemoveAll(dir) // which is of no consequence for what was tested
+	}
+	return code
+}
+
+// shared are the directories that one benchmark makes for the others.
+var shared []string
 
 // atFixtureTime is the program with a clock that stands at the time of the fixtures.
 func atFixtureTime() cli.Program {
@@ -66,6 +80,20 @@ func fixture(name string) ([]byte, error) {
 	bytes, err := storefixture.Bytes(name)
 	fixtures[name] = bytes
 	return bytes, err
+}
+
+// seeded makes the database of a name, and returns its path.
+func seeded(t *testing.T, name string) string {
+	t.Helper()
+	file, err := fixture(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "state.sqlite")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // seed NAME FILE makes the database of a name.

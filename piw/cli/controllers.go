@@ -26,10 +26,14 @@ func (*ControllersCmd) Help() string {
 
 // Run prints one line per controller resource.
 func (c *ControllersCmd) Run(env *cli.Env) error {
+	project, err := parseProject(c.Project)
+	if err != nil {
+		return err
+	}
 	filter := store.ControllerFilter{Deleted: c.Deleted}
 	list := listing[store.ControllerView]{
 		read: func(q *store.Queries, after *store.ControllerView, limit int) (views []store.ControllerView, err error) {
-			if filter.Project, err = projectID(env, q, c.Project); err != nil {
+			if filter.Project, err = project.find(env, q); err != nil {
 				return nil, err
 			}
 			var from store.Controller
@@ -102,9 +106,13 @@ type controllerJSON struct {
 
 // Run prints all about one controller resource.
 func (c *ControllerCmd) Run(env *cli.Env) error {
+	project, err := parseProject(c.Project)
+	if err != nil {
+		return err
+	}
 	var doc controllerJSON
-	err := c.view(env, func(q *store.Queries) (err error) {
-		doc, err = c.read(env, q)
+	err = c.view(env, func(q *store.Queries) (err error) {
+		doc, err = c.read(env, q, project)
 		return err
 	})
 	if err != nil {
@@ -117,7 +125,7 @@ func (c *ControllerCmd) Run(env *cli.Env) error {
 	env.Fact("uid", doc.UID)
 	env.Fact("project", doc.Project)
 	env.Fact("phase", status(doc.Phase))
-	env.Fact("note", controllerNote(env, c.output, doc.ControllerView))
+	env.Say("note", controllerNote(env, c.output, doc.ControllerView))
 	if doc.Owner != nil {
 		env.Fact("owner", ownerText(env, c.output, *doc.Owner))
 	}
@@ -138,8 +146,8 @@ func (c *ControllerCmd) Run(env *cli.Env) error {
 	return t.Flush()
 }
 
-func (c *ControllerCmd) read(env *cli.Env, q *store.Queries) (doc controllerJSON, err error) {
-	project, err := projectID(env, q, c.Project)
+func (c *ControllerCmd) read(env *cli.Env, q *store.Queries, named projectArg) (doc controllerJSON, err error) {
+	project, err := named.find(env, q)
 	if err != nil {
 		return doc, err
 	}

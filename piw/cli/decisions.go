@@ -25,7 +25,7 @@ func (*DecisionsCmd) Help() string {
 	return `From the newest to the oldest. BY says who decided: a person, or the policy that was agreed on for the deadline.
 
   piw decisions --pending          what people are asked now
-  piw decisions RUN/KEY --private  what was asked, who answered what, and what became of each answer`
+  piw decisions RUN/KEY --private  what was asked, and every answer to it`
 }
 
 // Run prints one line per decision, or all about one.
@@ -163,7 +163,7 @@ func (c *DecisionsCmd) show(env *cli.Env) error {
 func (c *DecisionsCmd) printOne(env *cli.Env, doc decisionJSON) error {
 	d := doc.Decision
 	env.Fact("decision", d.ID)
-	env.Fact("title", d.Title)
+	env.Say("title", d.Title)
 	env.Fact("run", d.Run)
 	env.Fact("key", fmt.Sprintf("%s, asked %s", d.Key, times(d.RequestRevision)))
 	env.Fact("status", status(d.Status))
@@ -177,7 +177,7 @@ func (c *DecisionsCmd) printOne(env *cli.Env, doc decisionJSON) error {
 	}
 	env.Fact("protected", yesNo(d.Protected))
 	if r := d.Resolution; r != nil {
-		env.Fact("decided", fmt.Sprintf("%s by %s: %s", c.when(env, r.At), c.actor(r.Actor), reasons[r.Reason]))
+		env.Say("decided", fmt.Sprintf("%s by %s: %s", c.when(env, r.At), c.actor(r.Actor), reasons[r.Reason]))
 		env.Fact("choice", r.Choice)
 		env.Fact("response", short(r.Response))
 	}

@@ -37,6 +37,8 @@ type finding struct {
 	About string `json:"about"` // what was looked at, in one word
 	Text  string `json:"text"`
 	Do    string `json:"do,omitempty"` // what to do about it
+
+	things int // of which it speaks
 }
 
 // examination is what was found about one database.
@@ -50,7 +52,7 @@ type examination struct {
 }
 
 func (e *examination) add(l level, about, do, format string, args ...any) {
-	e.Findings = append(e.Findings, finding{l, about, fmt.Sprintf(format, args...), do})
+	e.Findings = append(e.Findings, finding{l, about, fmt.Sprintf(format, args...), do, 1})
 }
 
 // doctorJSON is the document of `doctor --json`.
@@ -153,7 +155,7 @@ func printExaminations(env *cli.Env, databases []*examination) {
 				env.Item(cli.Styled{Value: ""}, "-> "+f.Do)
 			}
 			if f.Level == wrong {
-				bad++
+				bad += f.things
 			}
 		}
 	}

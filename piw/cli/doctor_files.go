@@ -22,7 +22,7 @@ const (
 	dueTooLong = 10 * time.Minute
 	manyErrors = 5
 	maxNamed   = 5    // of one sort of thing by name, the rest as a number
-	maxLooked  = 1000 // of one sort of thing
+	maxLooked  = 1000 // of one sort of thing, see ward.looked
 )
 
 // files looks at what the file system says. Nothing is opened.
@@ -100,7 +100,7 @@ func (e *examination) neighbours() error {
 
 // sizes judges the sizes of the files.
 func (e *examination) sizes(s sqlite.Stat) {
-	e.add(good, "size", "", "the file has %s, its WAL %s", cli.Size(s.Bytes), cli.Size(s.WALBytes))
+	e.add(good, "size", "", "the file has %s, %s of it free, and its WAL %s", cli.Size(s.Bytes), cli.Size(s.FreePages*s.PageSize), cli.Size(s.WALBytes))
 	if s.WALBytes > largeWAL {
 		e.add(wrong, "WAL", "look for a program that keeps a read open for long, or for a writer that can't finish a checkpoint; the WAL is cut when the last program closes the database",
 			"the WAL has %s: it has not been written back for long", cli.Size(s.WALBytes))

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 
 	"pistate/internal/cli"
 	"pistate/sessionstate"
@@ -19,13 +20,26 @@ func (e *examination) sessions(env *cli.Env) error {
 	}
 	e.add(good, "schema", "", "it has the two tables that it should have")
 	e.sizes(s.File)
-	rows := int64(0)
-	for _, p := range s.Plugins {
-		rows += p.Rows
-	}
-	e.add(good, "rows", "", "%d values of %s", rows, count(len(s.Plugins), "plugin"))
+	e.rows(s.Plugins)
 	e.locks(env, s.Locks)
 	return nil
+}
+
+// rows says what takes the room.
+func (e *examination) rows(plugins []sessionstate.PluginRows) {
+	rows, bytes := int64(0), int64(0)
+	var largest sessionstate.PluginRows
+	for _, p := range plugins {
+		rows, bytes = rows+p.Rows, bytes+p.Bytes
+		if p.Bytes > largest.Bytes {
+			largest = p
+		}
+	}
+	text := fmt.Sprintf("%d values of %s have %s", rows, count(len(plugins), "plugin"), cli.Size(bytes))
+	if len(plugins) > 1 && bytes > 0 {
+		text += fmt.Sprintf(", the most of them %s: %s in %d", largest.Plugin, cli.Size(largest.Bytes), largest.Rows)
+	}
+	e.add(good, "rows", "", "%s", text)
 }
 
 // locks judges the rows of write_lock (Y5).

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"pistate/internal/cli"
 	"pistate/store"
@@ -47,6 +51,7 @@ func each[T any](w *ward, things []T, about, do string, say func(T) string) {
 	for i, thing := range things {
 		if i == maxNamed {
 			w.add(wrong, about, do, "and %d more like this", len(things)-i)
+			w.Findings[len(w.Findings)-1].things = len(things) - i
 			return
 		}
 		w.add(wrong, about, do, "%s", say(thing))
@@ -64,7 +69,7 @@ func (w *ward) content() error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%d events, %d runs, and %s of content in %d blobs", s.Rows["events"], s.Rows["runs"], cli.Size(total), s.Rows["blobs"])
+	text := fmt.Sprintf("%s of it are content, in %d blobs", cli.Size(total), s.Rows["blobs"])
 	for i, b := range largest {
 		if i == 0 {
 			text += ", the largest"
@@ -74,7 +79,27 @@ func (w *ward) content() error {
 		text += fmt.Sprintf(" %s (%s)", cli.Size(b.Length), short(&b.Digest))
 	}
 	w.add(good, "content", "", "%s", text)
+	w.add(good, "rows", "", "the rest are rows and indexes, most of %s", mostRows(s.Rows))
 	return nil
+}
+
+// mostRows names the tables that have the most rows.
+func mostRows(rows map[string]int64) string {
+	tables := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rows[b], rows[a]), cmp.Compare(a, b))
+	})
+	var most []string
+	for _, t := range tables[:min(len(tables), 4)] {
+		most = append(most, fmt.Sprintf("%d %s", rows[t], t))
+	}
+	return strings.Join(most, ", ")
+}
+
+// looked says so if there was more of something than is looked at, so that silence about the rest means nothing.
+func (w *ward) looked(about, things string, n int) {
+	if n == maxLooked {
+		w.add(note, about, "", "only the first %d %s were looked at", n, things)
+	}
 }
 
 // runs finds those that only seem to be at work.
@@ -83,6 +108,7 @@ func (w *ward) runs() error {
 	if err != nil {
 		return err
 	}
+	w.looked("runs", "runs at work", len(running))
 	rows, err := situations(w.env, w.q, running)
 	if err != nil {
 		return err
@@ -129,6 +155,7 @@ func (w *ward) overdue() error {
 	if err != nil {
 		return err
 	}
+	w.looked("deadlines", "runs that should have ended", len(runs))
 	each(w, runs, "deadlines", "its owner should time it out: see whether it has one with piw run ID", func(r store.Run) string {
 		return fmt.Sprintf("run %s should have ended %s", r.ID, w.ago(r.DeadlineAt))
 	})
@@ -136,6 +163,7 @@ func (w *ward) overdue() error {
 	if err != nil {
 		return err
 	}
+	w.looked("deadlines", "attempts that should have ended", len(attempts))
 	each(w, attempts, "deadlines", "the owner of the run should time it out: see whether it has one with piw run ID", func(a store.NodeAttempt) string {
 		return fmt.Sprintf("attempt %d of %s in run %s should have ended %s", a.Number, a.Node, a.Run, w.ago(a.DeadlineAt))
 	})
@@ -147,6 +175,7 @@ func (w *ward) questions() error {
 	if err != nil {
 		return err
 	}
+	w.looked("decisions", "decisions that are to be taken", len(pending))
 	var late []store.Decision
 	for _, d := range pending {
 		if d.DeadlineAt != 0 && d.DeadlineAt <= w.now {
@@ -163,15 +192,18 @@ func (w *ward) questions() error {
 }
 
 func (w *ward) effects() error {
+	ambiguous, err := w.q.Effects(w.env, store.EffectFilter{Status: store.EffectAmbiguous}, 0, maxLooked)
+	if err != nil {
+		return err
+	}
 	unsettled, err := w.q.UnsettledEffects(w.env, 0, maxLooked)
 	if err != nil {
 		return err
 	}
-	var ambiguous, late, lost []store.Effect
+	w.looked("effects", "effects that are to be done", len(unsettled))
+	var late, lost []store.Effect
 	for _, f := range unsettled {
 		switch {
-		case f.Status == store.EffectAmbiguous:
-			ambiguous = append(ambiguous, f)
 		case f.Status == store.EffectPending && f.AvailableAt+store.Millis(dueTooLong.Milliseconds()) <= w.now:
 			late = append(late, f)
 		case f.Status == store.EffectApplying:
@@ -204,6 +236,7 @@ func (w *ward) queue() error {
 	if err != nil {
 		return err
 	}
+	w.looked("queue", "places in the queue", len(places))
 	var failing []store.Queued
 	waiting, oldest := 0, store.Millis(0)
 	for _, p := range places {
@@ -230,6 +263,7 @@ func (w *ward) controllers() error {
 	if err != nil {
 		return err
 	}
+	w.looked("controllers", "resources of controllers", len(queued))
 	var late, failing []store.Controller
 	for _, c := range queued {
 		l, err := w.q.Lease(w.env, c.Resource())

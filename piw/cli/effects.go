@@ -75,15 +75,14 @@ type effectJSON struct {
 
 // show prints all about one effect.
 func (c *EffectsCmd) show(env *cli.Env) error {
+	named, err := parseEffect(c.Effect)
+	if err != nil {
+		return err
+	}
 	var e store.Effect
 	var tries []store.Attempt
-	err := c.view(env, func(q *store.Queries) (err error) {
-		if sequence, isNumber := strconv.ParseInt(c.Effect, 10, 64); isNumber == nil {
-			e, err = q.EffectAt(env, sequence)
-		} else {
-			e, err = q.Effect(env, c.Effect)
-		}
-		if err == nil {
+	err = c.view(env, func(q *store.Queries) (err error) {
+		if e, err = named.find(env, q); err == nil {
 			tries, err = q.EffectAttempts(env, e.ID, 0, store.MaxPage)
 		}
 		return err

@@ -3,8 +3,6 @@ package cli
 import (
 	"errors"
 	"strconv"
-	"strings"
-	"time"
 
 	"pistate/internal/cli"
 	"pistate/schema"
@@ -34,21 +32,33 @@ func (*EventsCmd) Help() string {
 // eventList prints events.
 type eventList struct {
 	*EventsCmd
-	env  *cli.Env
-	r    *store.Reader
-	t    *cli.Table
-	last store.Event // that was printed, or after which the list begins
+	env   *cli.Env
+	r     *store.Reader
+	t     *cli.Table
+	since store.Millis // --since
+	last  store.Event  // that was printed, or after which the list begins
 }
 
 // Run prints one line per event.
 func (c *EventsCmd) Run(env *cli.Env) error {
+	since, err := parseSince(c.Since, env.Now())
+	if err == nil {
+		err = checkResource("--resource", c.Resource)
+	}
+	if err != nil {
+		return err
+	}
 	r, err := c.open(env)
 	if err != nil {
 		return err
 	}
 	t := env.Table("SEQ", "WHEN", "EVENT", "RESOURCE", "REV", "ACTOR").Cut("ACTOR", "EVENT", "RESOURCE").Optional("REV")
-	list := &eventList{EventsCmd: c, env: env, r: r, t: t}
-	return errors.Join(list.run(), r.Close())
+	list := &eventList{EventsCmd: c, env: env, r: r, t: t, since: since}
+	err = list.run()
+	if c.Follow && errors.Is(err, cli.ErrUnread) {
+		err = enough(env)
+	}
+	return errors.Join(err, r.Close())
 }
 
 func (l *eventList) query() store.EventQuery {
@@ -81,12 +91,8 @@ func (l *eventList) flush() error {
 
 // begin finds out where the list begins. The last events are a list of their own.
 func (l *eventList) begin() error {
-	since, err := parseSince(l.Since, l.env.Now())
-	if err != nil {
-		return err
-	}
 	var tail []store.Event
-	err = l.r.Snapshot(l.env, l.env.Now(), func(q *store.Queries) (err error) {
+	err := l.r.Snapshot(l.env, l.env.Now(), func(q *store.Queries) (err error) {
 		if err := l.exists(q); err != nil {
 			return err
 		}
@@ -94,7 +100,7 @@ func (l *eventList) begin() error {
 		case l.After != nil:
 			l.last.Sequence = *l.After
 		case l.Since != "":
-			l.last.Sequence, err = q.EventsSince(l.env, since)
+			l.last.Sequence, err = q.EventsSince(l.env, l.since)
 		case l.Limit > store.MaxPage:
 			err = schema.Errorf(schema.Invalid, "--limit %d: the last events are at most %d; say with --after or --since where to begin", l.Limit, store.MaxPage)
 		default:
@@ -199,40 +205,20 @@ func (l *eventList) stillThere() error {
 	if l.last.ID == "" {
 		return nil
 	}
-	var at store.Event
-	var end int64
+	var at, end store.Event
 	err := l.r.Snapshot(l.env, l.env.Now(), func(q *store.Queries) (err error) {
-		if at, err = eventAt(l.env, q, l.last.Sequence); err == nil {
-			end, err = q.LastSequence(l.env)
+		if at, err = eventAt(l.env, q, l.last.Sequence); err != nil || at.ID == l.last.ID {
+			return err
+		}
+		newest, err := q.LastEvents(l.env, store.EventQuery{}, 1)
+		if end = (store.Event{}); len(newest) > 0 {
+			end = newest[0]
 		}
 		return err
 	})
 	if err == nil && at.ID != l.last.ID {
-		l.env.Warn("another database has taken the place of the one that was followed; this goes on after its event %d", end)
-		l.last = store.Event{Sequence: end}
+		l.env.Warn("another database has taken the place of the one that was followed; this goes on after its event %d", end.Sequence)
+		l.last = end
 	}
 	return err
-}
-
-// parseSince reads a time: how long ago, or when.
-func parseSince(text string, now time.Time) (store.Millis, error) {
-	if text == "" {
-		return 0, nil
-	}
-	ago := text
-	days := 0
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(number); err == nil {
-			days, ago = n, "0s"
-		}
-	}
-	if d, err := time.ParseDuration(ago); err == nil && d >= 0 && days >= 0 {
-		return store.MillisOf(now.AddDate(0, 0, -days).Add(-d)), nil
-	}
-	for _, form := range []string{time.RFC3339, time.DateTime, time.DateOnly} {
-		if t, err := time.Parse(form, text); err == nil {
-			return store.MillisOf(t), nil
-		}
-	}
-	return 0, schema.Errorf(schema.Invalid, "--since %q: it is a length of time as in 90m or 3d, or a time as in 2026-03-02T09:00:00Z", text)
 }

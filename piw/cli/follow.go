@@ -22,18 +22,20 @@ func follow(env *cli.Env, r *store.Reader, read func() error) error {
 			return &cli.Silent{Code: schema.Canceled}
 		}
 		if env.Unread() {
-			return nil
+			return enough(env)
 		}
 		version, err := r.DataVersion(env)
 		if err == nil && version != last {
 			err = read()
 		}
+		if err == nil {
+			last, waiting = version, false
+			err = env.Flush()
+		}
 		switch {
 		case err == nil:
-			last, waiting = version, false
-			if err := env.Flush(); err != nil {
-				return err
-			}
+		case errors.Is(err, cli.ErrUnread):
+			return enough(env)
 		case errors.Is(err, schema.Canceled): // told at the top
 		case !comesBack(err):
 			return err
@@ -42,6 +44,12 @@ func follow(env *cli.Env, r *store.Reader, read func() error) error {
 			env.Warn("waiting for the database: %v", err)
 		}
 	}
+}
+
+// enough ends a command whose reader has gone, as it was to end.
+func enough(env *cli.Env) error {
+	env.Drop()
+	return nil
 }
 
 func pause(env *cli.Env) {

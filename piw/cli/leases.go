@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"strings"
-
 	"pistate/internal/cli"
-	"pistate/schema"
 	"pistate/store"
 )
 
@@ -26,6 +23,12 @@ func (*LeasesCmd) Help() string {
 // Run prints one line per lease that has an owner.
 func (c *LeasesCmd) Run(env *cli.Env) error {
 	owner, err := parseOwner(c.Owner)
+	if err == nil {
+		err = checkResource("--resource", c.Resource)
+	}
+	if err == nil {
+		err = checkResource("--after", c.After)
+	}
 	if err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (c *LeasesCmd) Run(env *cli.Env) error {
 		line: func(l store.Lease) any { return l },
 		next: func(l store.Lease) string { return "--after " + string(l.Resource) },
 	}
-	t := env.Table("RESOURCE", "OWNER", "LEASE", "EXPIRES", "HEARTBEAT", "GENERATION").Cut("OWNER").Optional("GENERATION", "HEARTBEAT")
+	t := env.Table("RESOURCE", "OWNER", "LEASE", "EXPIRES", "HEARTBEAT", "GENERATION").Optional("GENERATION", "HEARTBEAT")
 	return list.print(env, c.lister, t)
 }
 
@@ -75,15 +78,4 @@ func (c *LeasesCmd) one(env *cli.Env, q *store.Queries, after *store.Lease) ([]s
 	}
 	l, err := q.Lease(env, store.ResourceID(c.Resource))
 	return []store.Lease{l}, err
-}
-
-func parseOwner(text string) (*store.Actor, error) {
-	if text == "" {
-		return nil, nil
-	}
-	class, id, ok := strings.Cut(text, ":")
-	if !ok || class == "" || id == "" {
-		return nil, schema.Errorf(schema.Invalid, "--owner %q: a class and an id are expected, as in host:ID", text)
-	}
-	return &store.Actor{Class: store.ActorClass(class), ID: id}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"pistate/internal/cli"
-	"pistate/schema"
 	"pistate/store"
 )
 
@@ -27,10 +26,17 @@ type listing[T any] struct {
 }
 
 func (l lister) open(env *cli.Env) (*store.Reader, error) {
-	if l.Limit < 1 {
-		return nil, schema.Errorf(schema.Invalid, "--limit %d: it is at least 1", l.Limit)
+	if err := checkLimit(l.Limit); err != nil {
+		return nil, err
 	}
 	return l.workflowDB.open(env)
+}
+
+func (l lister) view(env *cli.Env, fn func(*store.Queries) error) error {
+	if err := checkLimit(l.Limit); err != nil {
+		return err
+	}
+	return l.workflowDB.view(env, fn)
 }
 
 // print prints a list.
@@ -48,7 +54,7 @@ func (list listing[T]) printFrom(env *cli.Env, r *store.Reader, l lister, t *cli
 			return l.print(env, list.line(row))
 		}
 		t.Row(list.row(row)...)
-		return nil
+		return t.Err()
 	})
 	if err != nil || l.JSON {
 		return err

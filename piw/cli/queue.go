@@ -22,6 +22,10 @@ func (*QueueCmd) Help() string {
 
 // Run prints one line per place in the queue.
 func (c *QueueCmd) Run(env *cli.Env) error {
+	project, err := parseProject(c.Project)
+	if err != nil {
+		return err
+	}
 	filter := store.QueueFilter{Status: store.QueueStatus(c.Status)}
 	list := listing[store.Queued]{
 		read: func(q *store.Queries, after *store.Queued, limit int) ([]store.Queued, error) {
@@ -34,7 +38,7 @@ func (c *QueueCmd) Run(env *cli.Env) error {
 				place, err = q.QueueRow(env, c.After)
 			}
 			if err == nil {
-				filter.Project, err = projectID(env, q, c.Project)
+				filter.Project, err = project.find(env, q)
 			}
 			if err != nil {
 				return nil, err

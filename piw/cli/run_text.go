@@ -34,17 +34,17 @@ func (c *RunCmd) text(env *cli.Env, doc *runDocument) error {
 func (c *RunCmd) facts(env *cli.Env, doc *runDocument) {
 	r := doc.RunDocument.Run
 	env.Fact("run", r.ID)
-	env.Fact("title", r.Title)
+	env.Say("title", r.Title)
 	env.Fact("status", cli.Styled{Value: c.statusLine(env, r), Style: status(r.Status).Style})
 	if doc.Situation != nil {
-		env.Fact("now", c.situation(env, r, *doc.Situation))
+		env.Say("now", c.situation(env, r, *doc.Situation))
 		if l := doc.Situation.Lease; l != nil {
-			env.Fact("owner", fmt.Sprintf("%s, generation %d", ownerText(env, c.output, *l), l.Generation))
+			env.Say("owner", fmt.Sprintf("%s, generation %d", ownerText(env, c.output, *l), l.Generation))
 		} else {
 			env.Fact("owner", "nobody")
 		}
 	} else {
-		env.Fact("detail", r.Detail)
+		env.Say("detail", r.Detail)
 	}
 	if q := doc.Queue; q != nil {
 		text := fmt.Sprintf("%s, available %s", q.Status, c.when(env, q.AvailableAt))
@@ -57,7 +57,7 @@ func (c *RunCmd) facts(env *cli.Env, doc *runDocument) {
 		if q.Errors > 0 {
 			text += fmt.Sprintf(", %s, the last %s", count(q.Errors, "error"), q.ErrorCode)
 		}
-		env.Fact("queue", text)
+		env.Say("queue", text)
 	}
 	env.Fact("project", doc.Project.Path+" "+doc.Project.ID)
 	env.Fact("workflow", strings.TrimSpace(fmt.Sprintf("%s %s, %s %s", doc.Definition.Name, short(&doc.Definition.Digest), r.Source.Type, r.Source.Ref)))
@@ -151,11 +151,12 @@ func (c *RunCmd) childRuns(env *cli.Env, doc *runDocument) error {
 		return nil
 	}
 	env.Section("children")
-	t := env.Table("RUN", "STATUS", "CREATED", "TITLE", "NOW").Cut("TITLE", "NOW")
+	t := env.Table("RUN", "STATUS", "CREATED", "TITLE", "NOW").Cut("TITLE").Cut("NOW").Optional("CREATED")
 	for _, r := range doc.children {
 		t.Row(r.ID, status(r.Status), c.when(env, r.CreatedAt), r.Title, c.now(env, r))
 	}
-	return t.Flush()
+	n := len(doc.children)
+	return c.section(env, t, n, func() string { return fmt.Sprintf("piw runs --parent %s --before %s", c.ID, doc.children[n-1].ID) })
 }
 
 func (c *RunCmd) decisions(env *cli.Env, doc *runDocument) error {
@@ -167,7 +168,10 @@ func (c *RunCmd) decisions(env *cli.Env, doc *runDocument) error {
 	for _, d := range doc.Decisions {
 		t.Row(decisionRow(env, c.output, d)...)
 	}
-	return t.Flush()
+	n := len(doc.Decisions)
+	return c.section(env, t, n, func() string {
+		return fmt.Sprintf("piw decisions --run %s --after %s", c.ID, decisionName(doc.Decisions[n-1]))
+	})
 }
 
 func (c *RunCmd) effectsOfRun(env *cli.Env, doc *runDocument) error {
@@ -179,7 +183,20 @@ func (c *RunCmd) effectsOfRun(env *cli.Env, doc *runDocument) error {
 	for _, e := range doc.Effects {
 		t.Row(effectRow(env, c.output, e)...)
 	}
-	return t.Flush()
+	n := len(doc.Effects)
+	return c.section(env, t, n, func() string { return fmt.Sprintf("piw effects --run %s --after %d", c.ID, doc.Effects[n-1].Sequence) })
+}
+
+// larger continues a list that has no command of its own.
+func (c *RunCmd) larger() string { return "piw run " + c.ID + " with a larger --limit" }
+
+// section ends a list of rows, and says how it goes on if it was as long as it may be.
+func (c *RunCmd) section(env *cli.Env, t *cli.Table, rows int, next func() string) error {
+	if err := t.Flush(); err != nil || rows < c.Limit {
+		return err
+	}
+	_, err := fmt.Fprintf(env.Stdout, "(more may follow: %s)\n", cli.Escape(next()))
+	return err
 }
 
 func (c *RunCmd) captures(env *cli.Env, doc *runDocument) error {
@@ -191,7 +208,7 @@ func (c *RunCmd) captures(env *cli.Env, doc *runDocument) error {
 	for _, s := range doc.Captures {
 		t.Row(s.Key, c.secret(s.Session), status(s.Status), c.when(env, s.StartedAt), s.Entries, s.Events)
 	}
-	return t.Flush()
+	return c.section(env, t, len(doc.Captures), c.larger)
 }
 
 // deliveries prints what Pi sessions are to show, and the turns that they are to take.
@@ -214,5 +231,5 @@ func (c *RunCmd) deliveries(env *cli.Env, doc *runDocument) error {
 	for _, u := range doc.Turns {
 		row("turn "+u.Key, u.Delivery, u.EffectStatus)
 	}
-	return t.Flush()
+	return c.section(env, t, max(len(doc.Notifications), len(doc.Turns)), c.larger)
 }

@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"path/filepath"
-	"strings"
-
 	"pistate/internal/cli"
-	"pistate/schema"
 	"pistate/store"
 )
 
@@ -41,10 +37,17 @@ func (c *RunsCmd) Run(env *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	project, err := parseProject(c.Project)
+	if err != nil {
+		return err
+	}
 	filter := store.RunFilter{Parent: c.Parent, Session: session, Status: store.RunStatus(c.Status)}
 	list := listing[runRow]{
 		read: func(q *store.Queries, after *runRow, limit int) ([]runRow, error) {
-			before, err := c.start(env, q, &filter, after)
+			before, err := c.start(env, q, after)
+			if err == nil {
+				filter.Project, err = project.find(env, q)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -60,16 +63,13 @@ func (c *RunsCmd) Run(env *cli.Env) error {
 		line: func(r runRow) any { return runRow{c.run(r.Run), c.shown(r.Situation)} },
 		next: func(r runRow) string { return "--before " + r.ID },
 	}
-	return list.print(env, c.lister, env.Table("RUN", "STATUS", "CREATED", "TITLE", "NOW").Cut("TITLE", "NOW").Optional("CREATED"))
+	return list.print(env, c.lister, env.Table("RUN", "STATUS", "CREATED", "TITLE", "NOW").Cut("TITLE").Cut("NOW").Optional("CREATED"))
 }
 
-// start returns the run before which a page begins, and completes the filter.
-func (c *RunsCmd) start(env *cli.Env, q *store.Queries, filter *store.RunFilter, after *runRow) (before store.Run, err error) {
+// start returns the run before which a page begins.
+func (c *RunsCmd) start(env *cli.Env, q *store.Queries, after *runRow) (before store.Run, err error) {
 	if after != nil {
 		return after.Run, nil
-	}
-	if filter.Project, err = projectID(env, q, c.Project); err != nil {
-		return before, err
 	}
 	if c.Before == "" {
 		return before, nil
@@ -92,24 +92,4 @@ func situations(env *cli.Env, q *store.Queries, runs []store.Run) ([]runRow, err
 		rows[i].Situation = &s
 	}
 	return rows, nil
-}
-
-// projectID returns the id that an argument names: an id, or the directory of a project.
-func projectID(env *cli.Env, q *store.Queries, arg string) (string, error) {
-	if arg == "" {
-		return "", nil
-	}
-	if strings.HasPrefix(arg, "prj_") {
-		p, err := q.Project(env, arg)
-		return p.ID, err
-	}
-	dir, err := filepath.Abs(arg)
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err != nil {
-		return "", schema.Errorf(schema.NotFound, "project %s: %w", arg, err)
-	}
-	p, err := q.ProjectAt(env, dir)
-	return p.ID, err
 }

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"syscall"
 	"unicode/utf8"
 
 	"pistate/internal/cli"
@@ -42,19 +39,6 @@ func (f sessionDB) view(env *cli.Env, fn func(*sessionstate.Reader) error) error
 		return err
 	}
 	return errors.Join(fn(r), r.Close())
-}
-
-// sessionID returns the id that an argument names: an id, or a session file with one.
-func sessionID(arg string) (string, error) {
-	info, err := os.Stat(arg)
-	if arg == "" || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENAMETOOLONG) || err == nil && info.IsDir() {
-		return arg, nil
-	}
-	file, err := sessionstate.OpenSessionFile(arg)
-	if err != nil {
-		return "", err
-	}
-	return file.SessionID(), file.Close()
 }
 
 // SessionStatusCmd prints lock holders and row counts.
@@ -167,6 +151,9 @@ type sessionJSON struct {
 
 // Run prints one line per session.
 func (c *SessionListCmd) Run(env *cli.Env) error {
+	if err := checkLimit(c.Limit); err != nil {
+		return err
+	}
 	return c.view(env, func(r *sessionstate.Reader) error {
 		sessions, err := r.Sessions(env, c.After, c.Limit)
 		if err != nil {
@@ -229,6 +216,9 @@ func (c *SessionShowCmd) Run(env *cli.Env) error {
 		return err
 	}
 	after, err := sessionstate.ParseCursor(c.After)
+	if err == nil {
+		err = checkLimit(c.Limit)
+	}
 	if err != nil {
 		return err
 	}

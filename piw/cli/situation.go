@@ -31,7 +31,7 @@ func (o output) situation(env *cli.Env, run store.Run, s store.Situation) cli.St
 	works := run.Status == store.RunRunning && !run.Paused
 	switch {
 	case works && s.Lease != nil && s.Lease.Expired:
-		say(cli.Bad, "stuck: its owner's lease expired %s", when(s.Lease.ExpiresAt))
+		say(cli.Bad, "stuck: owner's lease expired %s", when(s.Lease.ExpiresAt))
 	case works && s.Lease == nil:
 		say(cli.Bad, "stuck: nobody owns it")
 	}

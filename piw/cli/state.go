@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -138,6 +139,9 @@ type StateBackupCmd struct {
 
 // Run makes the backup and says what it holds.
 func (c *StateBackupCmd) Run(env *cli.Env) error {
+	if !filepath.IsAbs(c.Target) {
+		return schema.Errorf(schema.Invalid, "backup target %q is relative: give an absolute path", c.Target)
+	}
 	kind, path, err := c.find(env)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -59,19 +58,6 @@ func onTerminal(t *testing.T, columns uint16, args ...string) string {
 	return strings.ReplaceAll(<-read, "\r\n", "\n")
 }
 
-func seeded(t *testing.T, name string) string {
-	t.Helper()
-	file, err := fixture(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "state.sqlite")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // Text for a terminal: colours there and only there, no line longer than it is wide, and nothing that was
 // stored can tell it what to do. (C81)
 func TestOnTerminal(t *testing.T) {
@@ -79,8 +65,8 @@ func TestOnTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
 	db := seeded(t, "shop")
-	text := onTerminal(t, 80, "runs", "--db", db)
-	for _, want := range []string{"\x1b[36mrunning\x1b[0m", "\x1b[31mstuck: its", `Upgrade \u202edepe`} {
+	text := onTerminal(t, 150, "runs", "--db", db)
+	for _, want := range []string{"\x1b[36mrunning\x1b[0m", "\x1b[31mstuck: owner's lease expired 119m ago", `Upgrade \u202edependencies\u009b2J`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -150,7 +136,7 @@ func TestWatchOnTerminal(t *testing.T) {
 			screen.until(t, "run-working")
 			if name == "q" {
 				send(t, shown, "/lost\r")
-				screen.until(t, "its owner's lease expired")
+				screen.until(t, "owner's lease expired")
 				w := openWriter(t, db)
 				w.cancel("run-lost")
 				w.close()

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +43,7 @@ func (p *detailPage) add(style cli.Style, format string, args ...any) {
 
 // wrap adds a text on as many lines as it needs.
 func (p *detailPage) wrap(style cli.Style, what string) {
-	for line := range strings.SplitSeq(ansi.Wrap(text(what), p.width, ""), "\n") {
+	for _, line := range cli.Wrap(text(what), p.width) {
 		p.lines = append(p.lines, styleOf[style].Render(line))
 	}
 }
@@ -73,7 +75,7 @@ func (m *watch) about(p *detailPage, d *runDetail) {
 		p.wrap(now.Style, said)
 	}
 	if d.situation != nil && d.situation.Lease != nil {
-		p.add(cli.Plain, "owner: %s", ownerText(m.env, m.output, *d.situation.Lease))
+		p.wrap(cli.Plain, "owner: "+ownerText(m.env, m.output, *d.situation.Lease))
 	}
 }
 
@@ -101,6 +103,41 @@ func (m *watch) stepLines(p *detailPage, d *runDetail) {
 	if d.doc.More {
 		p.add(cli.Dim, "(there are more attempts)")
 	}
+	if taken := way(d.doc); taken != "" {
+		p.wrap(cli.Dim, taken)
+	}
+}
+
+// way is the way that a run took through its nodes, as far as it has come: the last of many steps.
+func way(doc store.RunDocument) string {
+	var attempts []store.NodeAttempt
+	for _, s := range doc.Steps {
+		attempts = append(attempts, s.Attempts...)
+	}
+	slices.SortFunc(attempts, func(a, b store.NodeAttempt) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	var stops []string
+	for i := 0; i < len(attempts); {
+		from := i
+		for i < len(attempts) && attempts[i].Node == attempts[from].Node {
+			i++
+		}
+		stop := attempts[from].Node
+		if n := i - from; n > 1 {
+			stop += fmt.Sprintf(" ×%d", n)
+		}
+		stops = append(stops, stop)
+	}
+	if len(stops) < 2 {
+		return "" // nothing that the list of steps does not say
+	}
+	if doc.Run.EndedAt != 0 && !doc.More {
+		stops = append(stops, string(doc.Run.Status))
+	}
+	const shown = 12
+	if n := len(stops) - shown; n > 0 {
+		stops = append([]string{"…"}, stops[n:]...)
+	}
+	return strings.Join(stops, " → ")
 }
 
 // attemptLines are the attempts of a node that was tried again, the last ones.
@@ -144,7 +181,7 @@ func (m *watch) decisionLines(p *detailPage, d *runDetail) {
 	p.section("DECISIONS")
 	for _, q := range d.decisions {
 		if r := q.Resolution; r != nil {
-			p.add(cli.Plain, "✓ %s", q.Title)
+			p.wrap(cli.Plain, "✓ "+q.Title)
 			choice := r.Choice
 			if choice == "" {
 				choice = reasons[r.Reason]
@@ -152,7 +189,7 @@ func (m *watch) decisionLines(p *detailPage, d *runDetail) {
 			p.add(cli.Plain, "  %s by %s, %s", choice, m.actor(r.Actor), m.when(m.env, r.At))
 			continue
 		}
-		p.add(cli.Warn, "? %s", q.Title)
+		p.wrap(cli.Warn, "? "+q.Title)
 		asked := "asked " + m.when(m.env, q.CreatedAt)
 		if q.DeadlineAt != 0 {
 			asked += ", due " + m.when(m.env, q.DeadlineAt)

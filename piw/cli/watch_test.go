@@ -311,3 +311,35 @@ func TestWatcherEndsWithWhatDoesNotComeBack(t *testing.T) {
 		t.Errorf("%T", got[0])
 	}
 }
+
+func TestWay(t *testing.T) {
+	doc := func(status store.RunStatus, ended store.Millis, nodes ...string) (doc store.RunDocument) {
+		doc.Run.Status, doc.Run.EndedAt = status, ended
+		steps := map[string]*store.Step{}
+		for i, node := range nodes {
+			if steps[node] == nil {
+				steps[node] = &store.Step{}
+			}
+			steps[node].Attempts = append(steps[node].Attempts, store.NodeAttempt{Node: node, Ordinal: i + 1})
+		}
+		for _, s := range steps { // in any order
+			doc.Steps = append(doc.Steps, *s)
+		}
+		return doc
+	}
+	long := strings.Split(strings.Repeat("a b ", 10), " ")[:20]
+	for _, c := range []struct {
+		doc  store.RunDocument
+		want string
+	}{
+		{doc(store.RunQueued, 0), ""},
+		{doc(store.RunRunning, 0, "plan", "plan"), ""},
+		{doc(store.RunRunning, 0, "plan", "work"), "plan → work"},
+		{doc(store.RunCompleted, 9, "plan", "work", "work", "test", "work", "test"), "plan → work ×2 → test → work → test → completed"},
+		{doc(store.RunRunning, 0, long...), "…" + strings.Repeat(" → a → b", 6)},
+	} {
+		if got := way(c.doc); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

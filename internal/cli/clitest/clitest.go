@@ -29,7 +29,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden output in the scripts")
 
 // Main makes the test binary play the programs, and runs the tests.
-func Main(m *testing.M, programs ...func() cli.Program) {
+func Main(m testscript.TestingM, programs ...func() cli.Program) {
 	commands := map[string]func(){}
 	for _, p := range programs {
 		commands[p().Name] = func() { p().Main() }
