@@ -62,7 +62,15 @@ update:
     go test ./schema ./store ./piw/cli ./host/pihost -update
     go test ./...
 
+# Build store.wasm and store-sqlite.wasm into a directory.
+wasm dir="dist":
+    go run ./internal/wasmbuild/build -o {{dir}}
+
+# Build both twice, the second time from a copy elsewhere with an empty build cache, and compare (minutes).
+wasm-reproducible dir="dist":
+    go run ./internal/wasmbuild/build -o {{dir}} -verify
+
 # Assemble the .wat files and build the Go example (needs wabt).
-wasm:
+wasm-examples:
     go generate ./wasm
     GOOS=wasip1 GOARCH=wasm go build -trimpath -buildmode=c-shared -ldflags='-s -w -buildid=' -o dist/counter.wasm ./wasm/examples/counter

@@ -297,3 +297,11 @@ func liveness(holder string) Liveness {
 	}
 	return processLives(pid)
 }
+
+// ProcessLives tells whether there is a process with an id. A host answers its guests with it, who can't know.
+func ProcessLives(pid int) Liveness {
+	if pid <= 0 { // the kernel takes that for a group of processes
+		return Unknown
+	}
+	return processLives(pid)
+}

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// processID returns the number of this process.
+func processID() int { return os.Getpid() }
+
 // processLives asks the kernel. A process that has died but whose parent has not noticed yet is gone.
 func processLives(pid int) Liveness {
 	err := syscall.Kill(pid, 0)

@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 package sessionstate
 
 import (
@@ -64,23 +66,43 @@ type SessionRows struct {
 const (
 	// The row values make each page a range of the primary key.
 	selectRows = `
-		SELECT plugin_id, session_id, branch_id, octet_length(value), CASE WHEN ?6 THEN value END
+		SELECT plugin_id, session_id, branch_id, octet_length(value), CASE WHEN ?5 THEN value END
 		  FROM state
 		 WHERE (plugin_id, session_id, branch_id) > (?1, ?2, ?3)
-		   AND (?4 = '' OR plugin_id  = ?4)
-		   AND (?5 = '' OR session_id = ?5)
+		   AND (?4 = '' OR plugin_id = ?4)
 		 ORDER BY plugin_id, session_id, branch_id
-		 LIMIT ?7`
+		 LIMIT ?6`
 
-	// The primary key begins with the plugin, so sessions are gathered from the whole index.
-	selectSessions = `
-		SELECT session_id, count(DISTINCT plugin_id), count(*), sum(octet_length(value)),
-		       EXISTS (SELECT 1 FROM write_lock AS l WHERE l.session_id = s.session_id)
-		  FROM state AS s
-		 WHERE session_id > ?1
-		 GROUP BY session_id
-		 ORDER BY session_id
-		 LIMIT ?2`
+	selectRowsOfSession = withPlugins + `
+		SELECT s.plugin_id, s.session_id, s.branch_id, octet_length(s.value), CASE WHEN ?5 THEN s.value END
+		  FROM plugins AS p
+		 CROSS JOIN state AS s ON s.plugin_id = p.id AND s.session_id = ?7
+		 WHERE (s.plugin_id, s.session_id, s.branch_id) > (?1, ?2, ?3)
+		   AND (?4 = '' OR p.id = ?4)
+		 ORDER BY s.plugin_id, s.session_id, s.branch_id
+		 LIMIT ?6`
+
+	// The next session is the first one that any plugin has after the one before.
+	selectSessions = withPlugins + `,
+		     sessions (id) AS (
+		     SELECT (SELECT min((SELECT min(session_id) FROM state WHERE plugin_id = p.id AND session_id > ?1)) FROM plugins AS p)
+		      UNION ALL
+		     SELECT (SELECT min((SELECT min(session_id) FROM state WHERE plugin_id = p.id AND session_id > sessions.id)) FROM plugins AS p)
+		       FROM sessions
+		      WHERE sessions.id IS NOT NULL
+		      LIMIT ?2),
+		     counted (session, rows, bytes) AS (
+		     SELECT n.id,
+		            (SELECT count(*)                 FROM state WHERE plugin_id = p.id AND session_id = n.id),
+		            (SELECT sum(octet_length(value)) FROM state WHERE plugin_id = p.id AND session_id = n.id)
+		       FROM sessions AS n
+		      CROSS JOIN plugins AS p)
+		SELECT session, count(*), sum(rows), sum(bytes),
+		       EXISTS (SELECT 1 FROM write_lock AS l WHERE l.session_id = session)
+		  FROM counted
+		 WHERE rows > 0
+		 GROUP BY session
+		 ORDER BY session`
 )
 
 // Reader looks at a session-state database without ever writing to it: beside its writers, in a read-only
@@ -122,12 +144,16 @@ func (r *Reader) Rows(ctx context.Context, f Filter, after Row, limit int, value
 	if limit <= 0 {
 		return nil, schema.Errorf(schema.Invalid, "limit %d: at least 1 is expected", limit)
 	}
+	query, args := selectRows, []any{after.Plugin, after.Session, after.Branch, f.Plugin, values, limit}
+	if f.Session != "" {
+		query, args = selectRowsOfSession, append(args, f.Session)
+	}
 	err = r.r.Read(ctx, func(rx *sqlite.Rx) error {
 		rows = nil
-		return rx.Query(selectRows, func(q sqlite.Row) error {
+		return rx.Query(query, func(q sqlite.Row) error {
 			rows = append(rows, Row{q.Text(0), q.Text(1), q.Text(2), q.Int64(3), q.Bytes(4)})
 			return nil
-		}, after.Plugin, after.Session, after.Branch, f.Plugin, f.Session, values, limit)
+		}, args...)
 	})
 	return rows, err
 }

@@ -98,39 +98,51 @@ func (s *State) BranchKey(sc SessionContext) (key string, ok bool, err error) {
 // In branch scope, a branch without a value of its own takes on the nearest one above it, which is then
 // written under the branch's own key (Y3).
 func (s *State) Read(ctx context.Context, sc SessionContext) (value json.RawMessage, found bool, err error) {
+	v, err := s.look(ctx, sc)
+	return bytes.Clone(v), v != nil, err
+}
+
+// AppendValue is Read, but appends the value to a buffer of the caller's, as the built-in append does; where there is
+// none, out is the buffer as it was. Reading what is cached then takes no memory of its own.
+func (s *State) AppendValue(ctx context.Context, sc SessionContext, buf []byte) (out []byte, found bool, err error) {
+	v, err := s.look(ctx, sc)
+	return append(buf, v...), v != nil, err
+}
+
+// look returns the value at a context, nil for none. It is the cache's, and must not be changed.
+func (s *State) look(ctx context.Context, sc SessionContext) ([]byte, error) {
 	key, keyed, err := s.branchOf(sc)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	cached := s.cached(sc)
 	if waiting := s.waiting(cached); waiting != nil {
 		if !keyed {
-			return bytes.Clone(waiting.value), true, nil
+			return waiting.value, nil
 		}
 		if err := s.land(ctx, cached, key, waiting); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	if !keyed {
-		return nil, false, nil
+		return nil, nil
 	}
 	version, err := s.version(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	v, err := s.store.find(ctx, cached, version, key)
 	if v != nil || err != nil || s.scope == ScopeSession {
-		return bytes.Clone(v), v != nil, err
+		return v, err
 	}
 	keys, err := s.lineage(sc, key)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if v, err = s.store.find(ctx, cached, version, keys...); v == nil || err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	v, err = s.materialise(ctx, cached, keys)
-	return bytes.Clone(v), v != nil, err
+	return s.materialise(ctx, cached, keys)
 }
 
 func (s *State) cached(sc SessionContext) *scope {

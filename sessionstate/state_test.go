@@ -526,3 +526,32 @@ func (m *model) check(t *rapid.T, st *Store) {
 		t.Fatalf("rows %v, want %v", found, m.rows)
 	}
 }
+
+// AppendValue gives what Read does, into memory of the caller's.
+func TestAppendValue(t *testing.T) {
+	st := openStore(t)
+	s := newState(t, st, "p", ScopeBranch)
+	begin := []byte("value: ")
+	for _, leaf := range []string{"", "a"} {
+		out, found, err := s.AppendValue(t.Context(), at(leaf), begin)
+		if string(out) != "value: " || found || err != nil {
+			t.Errorf("%q, %v, %v", out, found, err)
+		}
+	}
+	mustWrite(t, s, at(""), `"waits"`)
+	if out, found, err := s.AppendValue(t.Context(), at(""), begin); string(out) != `value: "waits"` || !found || err != nil {
+		t.Errorf("%q, %v, %v", out, found, err)
+	}
+	mustWrite(t, s, at("a"), `{"n": 1}`)
+	short := make([]byte, 1, 3)
+	if out, found, err := s.AppendValue(t.Context(), at("a"), short); string(out[1:]) != `{"n": 1}` || !found || err != nil || short[:3][1] != 0 {
+		t.Errorf("%q, %v, %v, % x", out, found, err, short[:3])
+	}
+	if _, found, err := s.AppendValue(t.Context(), At("", "a", nil), nil); found || schema.CodeOf(err) != schema.Invalid {
+		t.Errorf("%v, %v", found, err)
+	}
+	room, place := make([]byte, 0, 100), at("a")
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = s.AppendValue(t.Context(), place, room) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -2,7 +2,6 @@ package sessionstate
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -95,7 +94,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		s = &shared{
 			db:     db,
 			now:    opts.Now,
-			holder: holderOf(os.Getpid()),
+			holder: holderOf(processID()),
 			cache:  cacheSize{limit: opts.CacheBytes},
 			scopes: map[scopeID]*scope{},
 			holds:  map[string]*hold{},

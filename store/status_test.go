@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) { // V3
 	if status.Rows["effects"] != 4 || status.Rows["leases"] != 5 || status.Rows["runs"] != 0 || len(status.Rows) != 32 {
 		t.Errorf("%d tables: %v", len(status.Rows), status.Rows)
 	}
-	if status.File.Bytes == 0 || status.File.WALBytes == 0 {
+	if status.File.Bytes == 0 || status.File.Pages == 0 {
 		t.Errorf("%+v", status.File)
 	}
 	wire, err := json.Marshal(status)

@@ -3,9 +3,7 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,33 +101,6 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 // Close closes the database, after the commands and reads that have begun. Closing twice is harmless.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Reader reads the workflow database and never writes to it: beside its writers, in a read-only directory,
-// or at a backup (I1). It is for one goroutine at a time.
-type Reader struct {
-	Queries
-	r *sqlite.Reader
-}
-
-// OpenReader opens an existing database. Errors: [schema.NotFound] where there is none, and nothing is
-// created; [schema.Invalid], [schema.Incompatible], [schema.Corrupt], [schema.Busy], [schema.Storage].
-func OpenReader(ctx context.Context, path string) (*Reader, error) {
-	resolved, err := resolve(path)
-	if err != nil {
-		return nil, err
-	}
-	r, err := sqlite.OpenReader(ctx, resolved, verifyShape)
-	if err != nil {
-		return nil, err
-	}
-	return &Reader{Queries{r.Read, resolved, time.Now}, r}, nil
-}
-
-// DataVersion returns a number that changes when anybody has committed to the database.
-func (r *Reader) DataVersion(ctx context.Context) (int64, error) { return r.r.DataVersion(ctx) }
-
-// Close closes the database.
-func (r *Reader) Close() error { return r.r.Close() }
-
 func resolve(path string) (string, error) {
 	if path != "" && !filepath.IsAbs(path) {
 		return "", schema.Errorf(schema.Invalid, "database path %q is relative: give an absolute path", path)
@@ -147,32 +118,21 @@ var olderState = []string{"runs", "decisions", "controllers"}
 // versions, which nothing here reads, or any other database, which may be a backup that was meant to be put
 // in place.
 func refuseOlderState(path string) error {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > 0 {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return schema.Errorf(schema.Storage, "database: %w", err)
-	}
-	dir := filepath.Dir(path)
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return schema.Errorf(schema.Storage, "database directory: %w", err)
+	exists, names, err := sqlite.Beside(path)
+	if err != nil || exists {
+		return err
 	}
 	var found []string
-	for _, e := range entries { // by name
-		older := slices.Contains(olderState, e.Name())
-		other := strings.EqualFold(filepath.Ext(e.Name()), ".sqlite") && e.Name() != filepath.Base(path)
+	for _, name := range names {
+		older := slices.Contains(olderState, name)
+		other := strings.EqualFold(filepath.Ext(name), ".sqlite") && name != filepath.Base(path)
 		if older || other {
-			found = append(found, e.Name())
+			found = append(found, name)
 		}
 	}
 	if len(found) == 0 {
 		return nil
 	}
 	return schema.Errorf(schema.Incompatible, "%s does not exist, and %s holds older state: %s. Nothing was created or changed, and nothing is imported. To begin anew, move it out of the directory; to restore a backup, give it the name %s",
-		path, dir, strings.Join(found, ", "), filepath.Base(path))
+		path, filepath.Dir(path), strings.Join(found, ", "), filepath.Base(path))
 }

@@ -314,7 +314,7 @@ func (f *flow) rowsOf(run string) string {
 			err := rx.Query("SELECT * FROM "+table.name+" WHERE "+table.where, func(r sqlite.Row) error {
 				b.WriteString(table.name)
 				for i := range r.Columns() {
-					fmt.Fprintf(&b, " %s=%v", r.Name(i), r.Value(i))
+					fmt.Fprintf(&b, " %v", r.Value(i))
 				}
 				b.WriteByte('\n')
 				return nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pistate/schema"
+	"pistate/sessionstate"
+	"pistate/store"
 	"pistate/wasm/abi"
 )
 
@@ -115,5 +117,109 @@ func TestSDKDirectives(t *testing.T) {
 	}
 	if !strings.Contains(source, "//go:wasmexport "+abi.Call+"\n") {
 		t.Errorf("the SDK does not export %s", abi.Call)
+	}
+}
+
+// storeTables are the sections of STORE.md that describe functions, with what is in them.
+var storeTables = []struct {
+	section string
+	funcs   []abi.Func
+}{
+	{"Exports", abi.StoreExports()},
+	{abi.SQLModule, abi.SQLImports()},
+	{abi.HostModule, abi.HostImports()},
+	{abi.FileModule, abi.FileImports()},
+}
+
+// STORE.md gives every export and import under its exact signature, in its section, and no others.
+func TestStorePage(t *testing.T) {
+	page := read(t, "STORE.md")
+	sections := map[string]string{}
+	for _, s := range strings.Split(page, "\n## ")[1:] {
+		title, text, _ := strings.Cut(s, "\n")
+		sections[title] = text
+	}
+	heading := regexp.MustCompile(`(?m)^### (.+)$`)
+	all := 0
+	for _, table := range storeTables {
+		var have, want []string
+		for _, m := range heading.FindAllStringSubmatch(sections[table.section], -1) {
+			have = append(have, m[1])
+		}
+		for _, f := range table.funcs {
+			want = append(want, f.String())
+		}
+		all += len(want)
+		if fmt.Sprint(have) != fmt.Sprint(want) {
+			t.Errorf("STORE.md has under %s\n%s\nwant\n%s", table.section, strings.Join(have, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if n := len(heading.FindAllString(page, -1)); n != all {
+		t.Errorf("STORE.md describes %d functions, there are %d", n, all)
+	}
+	for _, title := range regexp.MustCompile(`(?m)^- \[(.+)\]\(#`).FindAllStringSubmatch(page, -1) {
+		if _, ok := sections[strings.Trim(title[1], "`")]; !ok {
+			t.Errorf("STORE.md lists %s, which it does not have", title[1])
+		}
+	}
+	for _, what := range []string{
+		fmt.Sprintf("# The store modules, version %d", abi.Version),
+		fmt.Sprintf("returns %d.", abi.Version),
+		fmt.Sprintf("| -1 to %d | minus an extended result code", abi.SQLiteLast),
+		fmt.Sprintf("%d is `replaced`, %d `not_found`", number(schema.Replaced), number(schema.NotFound)),
+		fmt.Sprintf("else %d, `replaced`", number(schema.Replaced)),
+		fmt.Sprintf("`not_found` (%d)", number(schema.NotFound)),
+		fmt.Sprintf("`denied` (%d)", abi.Number(schema.Denied)),
+		fmt.Sprintf("at most %d bytes of UTF-8", abi.MaxMessage),
+		fmt.Sprintf("| %d | none: session scope", abi.TreeNone),
+		fmt.Sprintf("| %d | the host's, asked through", abi.TreeHost),
+		fmt.Sprintf("| %d | the instance's own", abi.TreeOwn),
+		fmt.Sprintf("| %d | nothing: NULL", abi.TagNull),
+		fmt.Sprintf("| %d | 8 bytes: INTEGER", abi.TagInteger),
+		fmt.Sprintf("| %d | 8 bytes: REAL", abi.TagReal),
+		fmt.Sprintf("| %d | 4 bytes: a length; and that many bytes: TEXT", abi.TagText),
+		fmt.Sprintf("| %d | 4 bytes: a length; and that many bytes: BLOB", abi.TagBlob),
+		fmt.Sprintf("of at most %d MiB", store.MaxRequestBytes>>20),
+		fmt.Sprintf("more than %d MiB", sessionstate.MaxValueBytes>>20),
+	} {
+		if !strings.Contains(page, what) {
+			t.Errorf("STORE.md lacks %q", what)
+		}
+	}
+}
+
+// number returns the result of pistate_sql_v1 and pistate_file_v1 for a code.
+func number(code schema.Code) int64 { return abi.CodeBase + int64(abi.Number(code)) }
+
+// store.wit has the exports and imports that are not only there for the core form, in their interfaces.
+func TestStoreWIT(t *testing.T) {
+	wit := read(t, "store.wit")
+	core := map[string]bool{
+		abi.ABIVersion: true, abi.Alloc: true, abi.Free: true, abi.Fetch: true, abi.ErrorMessage: true, abi.ErrorDocument: true, abi.ErrorText: true,
+		abi.Next: true, abi.Reset: true, abi.Finalize: true,
+	}
+	for _, table := range []struct {
+		name  string
+		funcs []abi.Func
+	}{{"store", abi.StoreExports()}, {"sql", abi.SQLImports()}, {"host", abi.HostImports()}, {"file", abi.FileImports()}} {
+		_, text, found := strings.Cut(wit, "\ninterface "+table.name+" {")
+		text, _, _ = strings.Cut(text, "\n}")
+		if !found {
+			t.Errorf("store.wit lacks the interface %s", table.name)
+			continue
+		}
+		have := map[string]bool{}
+		for _, m := range regexp.MustCompile(`(?m)^ +([a-z-]+): func\(`).FindAllStringSubmatch(text, -1) {
+			have[strings.ReplaceAll(m[1], "-", "_")] = true
+		}
+		for _, f := range table.funcs {
+			if have[f.Name] == core[f.Name] {
+				t.Errorf("%s is in %s of store.wit: %v", f.Name, table.name, have[f.Name])
+			}
+			delete(have, f.Name)
+		}
+		for name := range have {
+			t.Errorf("store.wit has %s in %s, which there is not", name, table.name)
+		}
 	}
 }

@@ -19,20 +19,25 @@ import (
 // import. Calls go down this list and never up.
 var mayImport = map[string][]string{
 	"pistate/schema":          {},
-	"pistate/internal/sqlite": {"pistate/schema"},
+	"pistate/wasm/abi":        {"pistate/schema"},
+	"pistate/internal/sqlite": {"pistate/schema", "pistate/wasm/abi"},
 	"pistate/sessionstate":    {"pistate/internal/sqlite", "pistate/schema"},
 	"pistate/store":           {"pistate/internal/sqlite", "pistate/schema"},
 	"pistate/store/hostlock":  {"pistate/schema", "pistate/store"},
 	"pistate/wasm":            {},
-	"pistate/wasm/abi":        {"pistate/schema"},
 	"pistate/wasm/sdk":        {"pistate/schema", "pistate/wasm/abi"},
 	"pistate/wasm/examples":   {},
 	"pistate/wasm/examples/counter": {
 		"pistate/schema", "pistate/wasm/sdk",
 	},
+	"pistate/wasm/store": {
+		"pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate", "pistate/store", "pistate/wasm/abi",
+	},
+	"pistate/wasm/node":               {},
 	"pistate/host/internal/wasmcheck": {"pistate/schema"},
 	"pistate/host": {
-		"pistate/host/internal/wasmcheck", "pistate/schema", "pistate/sessionstate", "pistate/wasm/abi",
+		"pistate/host/internal/wasmcheck", "pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate",
+		"pistate/wasm/abi",
 	},
 	"pistate/internal/cli": {"pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate", "pistate/store"},
 	"pistate/piw/cli": {
@@ -44,11 +49,14 @@ var mayImport = map[string][]string{
 		"pistate/host", "pistate/internal/cli", "pistate/piw/cli", "pistate/schema", "pistate/sessionstate", "pistate/store",
 		"pistate/wasm/examples",
 	},
-	"pistate/internal/cli/clitest":  {"pistate/internal/cli"},
-	"pistate/internal/layout":       {},
-	"pistate/internal/protocoldoc":  {"pistate/schema", "pistate/store"}, // prints a document
-	"pistate/internal/bigdb":        {"pistate/store"},                   // for benchmarks alone
-	"pistate/internal/storefixture": {"pistate/store"},                   // for tests alone
+	"pistate/internal/cli/clitest":     {"pistate/internal/cli"},
+	"pistate/internal/layout":          {},
+	"pistate/internal/protocoldoc":     {"pistate/schema", "pistate/store"}, // prints a document
+	"pistate/internal/bigdb":           {"pistate/store"},                   // for benchmarks alone
+	"pistate/internal/storefixture":    {"pistate/store"},                   // for tests alone
+	"pistate/internal/sharing":         {},                                  // a test alone
+	"pistate/internal/wasmbuild":       {},                                  // for tests and recipes alone
+	"pistate/internal/wasmbuild/build": {"pistate/internal/wasmbuild"},
 }
 
 func TestImportsFollowThePicture(t *testing.T) {
@@ -76,6 +84,22 @@ func TestImportsFollowThePicture(t *testing.T) {
 			if strings.HasPrefix(imported, "pistate/") && !slices.Contains(allowed, imported) {
 				t.Errorf("%s may not import %s", pkg.ImportPath, imported)
 			}
+		}
+	}
+}
+
+// Z1: the logic that is lent its SQL brings no SQLite, and the other one does.
+func TestWhichBuildsLinkSQLite(t *testing.T) {
+	for tags, want := range map[string]bool{"": false, "sqliteinside": true} {
+		cmd := exec.Command("go", "list", "-deps", "-tags", tags, "pistate/store", "pistate/sessionstate")
+		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(out), "sqlite3") != want {
+			t.Errorf("with tags %q, linking SQLite is %v", tags, !want)
 		}
 	}
 }

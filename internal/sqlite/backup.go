@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 package sqlite
 
 import (
@@ -150,13 +152,13 @@ func (b *backup) copy(ctx context.Context, rx *Rx) (err error) {
 	dst := uri(b.temp, "mode", "rw", "nolock", "1",
 		"_pragma", "journal_mode(OFF)", "_pragma", "synchronous(OFF)",
 		"_pragma", "locking_mode(EXCLUSIVE)", "_pragma", "cache_size(-65536)")
-	if err := b.copyPages(ctx, rx.c, dst); err != nil {
+	if err := b.copyPages(ctx, rx.c.native(), dst); err != nil {
 		return schema.Errorf(schema.CodeOf(err), "backup %s: %w", b.target, err)
 	}
 	return nil
 }
 
-func (b *backup) copyPages(ctx context.Context, c *conn, dst string) (err error) {
+func (b *backup) copyPages(ctx context.Context, c *native, dst string) (err error) {
 	var api *sqlite3.Backup
 	err = c.try(func() (err error) {
 		api, err = c.db.BackupInit("main", dst)

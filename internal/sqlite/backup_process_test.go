@@ -215,7 +215,7 @@ func helpTransfer(args []string) error {
 		err := db.Write(ctx, func(tx *Tx) error {
 			name := fmt.Sprintf("%s/%d", args[1], i)
 			_, err := tx.Exec("UPDATE part SET size = size - 1 WHERE id = ?1 AND size > 1", from)
-			if err != nil || tx.c.db.Changes() == 0 {
+			if err != nil || tx.c.changes() == 0 {
 				return err
 			}
 			for _, sql := range []string{

@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 package sqlite
 
 import (
@@ -195,8 +197,8 @@ func readColumns(rx *Rx, name string) (columns map[string]column, strict bool, e
 	columns = map[string]column{}
 	err = rx.Query("SELECT name, type, pk FROM pragma_table_xinfo(?1)", func(r Row) error {
 		var collation string
-		err := rx.c.try(func() (err error) {
-			_, collation, _, _, _, err = rx.c.db.TableColumnMetadata("main", name, r.Text(0))
+		err := rx.c.native().try(func() (err error) {
+			_, collation, _, _, _, err = rx.c.native().db.TableColumnMetadata("main", name, r.Text(0))
 			return err
 		})
 		columns[fold(r.Text(0))] = column{strings.ToUpper(r.Text(1)), r.Int(2), collation}

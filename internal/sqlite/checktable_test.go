@@ -119,8 +119,11 @@ func TestOrphansAsSQLite(t *testing.T) {
 // The tables of this product are all checked by query.
 func TestOrphansAreAsked(t *testing.T) {
 	path := filepath.Join(tempDir(t), "x.db")
-	db := openTest(t, path)
-	must(t, db.Read(t.Context(), func(rx *Rx) error {
+	openTest(t, path)
+	r, err := OpenReader(t.Context(), path, verifyTest)
+	must(t, err)
+	defer r.Close()
+	must(t, r.Read(t.Context(), func(rx *Rx) error {
 		keys, err := readForeignKeys(rx, "part")
 		must(t, err)
 		query, err := keys[0].orphans(rx)

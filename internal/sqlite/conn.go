@@ -3,19 +3,21 @@
 //
 // Rx reads and Tx also writes. Only [DB.Write] hands out a Tx, inside an immediate transaction; a [Reader]
 // can't make one.
+//
+// The SQLite is the one in this process (native.go) or one that a host lends to a WebAssembly module without any
+// (lent.go, and lender.go on the host's side); both are an engine, and everything above it is the same code. Which
+// one it is is decided when the program is built:
+//
+//	natively                   this process's, with a few connections; readers, checks and backups of files
+//	wasip1                     lent, over the import module pistate_sql_v1: one connection
+//	wasip1, tag sqliteinside   the module's own: one connection, in memory or to a file that the host grants
+//	natively, tag lent         lent by this same process: how the packages above are tested over the packing
 package sqlite
 
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/util/vfsutil"
-	"github.com/ncruces/go-sqlite3/vfs"
 
 	"pistate/schema"
 )
@@ -27,278 +29,95 @@ const busyTimeout = 5 * time.Second
 // writing one takes, must fit into the memory of a connection; beyond that SQLite would fail in worse ways.
 const maxRow = 80 << 20
 
-// conn is one connection with its prepared statements, used by one goroutine at a time.
+// engine is an SQLite with one database open: in this process ([native]), or that of a host which lends it
+// ([lent]). It is used by one goroutine at a time. Its errors are the product's, and name the file.
+type engine interface {
+	// run runs one statement, and calls row, if it isn't nil, for each row of its result. An error of row
+	// ends the statement and is returned as it is. row may run other statements, and the same one again.
+	run(sql string, row func(Row) error, args []any) error
+	// script runs several statements without parameters or rows.
+	script(sql string) error
+	// changes returns how many rows the last INSERT, UPDATE or DELETE changed.
+	changes() int64
+	// inTransaction reports whether a transaction is open. Some errors end one by themselves.
+	inTransaction() bool
+	// unresolved returns the number of violated deferred foreign keys so far, or 0 if that can't be told.
+	unresolved() (int64, error)
+	// inPlace fails with [schema.Replaced] if another file, or none, is where the open one was (S9).
+	inPlace() error
+	// adopt says that the database is known to be ours: it may be checkpointed when it is closed, and nobody
+	// else needs to read it (S5).
+	adopt() error
+	// measure adds the sizes of the files.
+	measure(s *Stat) error
+	// interrupt sets the context whose end ends what runs and what waits, until it is set again.
+	interrupt(ctx context.Context)
+	// broken returns why nothing can be done with the connection any more: SQLite has failed inside.
+	broken() error
+	// close ends what is open.
+	close() error
+}
+
+// conn is one connection. Its engine is chosen when the program is built, and where there is one choice the
+// compiler knows it: then what is passed to a statement needs no memory of its own.
 type conn struct {
-	db     *sqlite3.Conn
+	chosen
 	path   string
-	id     fs.FileInfo // the database file that is open
-	stmts  map[string]*cached
-	broken error // set once SQLite has failed inside: its memory can't be trusted any more
-}
-
-// cached is a prepared statement that stays with its connection. The texts are constants of the packages
-// above, so their number is small.
-type cached struct {
-	*sqlite3.Stmt
-	busy bool // in use by an outer query
-}
-
-// opening says how a database is opened.
-type opening struct {
-	role role
-	// check is for the verification of a whole database: much memory and a big page cache, and SQLite
-	// knows of the CHECK constraints.
-	check bool
-}
-
-// The memory of a connection that checks is address space that is reserved, and used as needed.
-const (
-	checkMemory = 1 << 30   // bytes
-	checkCache  = 200 << 10 // KiB
-)
-
-// openConn opens a resolved path. The context is used until the caller sets another one.
-func openConn(ctx context.Context, path string, o opening) (*conn, error) {
-	mode := "rw"
-	if o.role != writer && !o.check {
-		mode = "ro"
-	}
-	opened := ctx
-	if o.check {
-		opened = sqlite3.WithMaxMemory(ctx, checkMemory)
-	}
-	db, err := start(opened, uri(path, "mode", mode, roleParam, string(o.role)))
-	if err != nil {
-		return nil, translate(path, err)
-	}
-	c := &conn{db: db, path: path, stmts: map[string]*cached{}}
-	c.db.SetInterrupt(ctx)
-	if err := c.prepare(o); err != nil {
-		return nil, join(err, c.close())
-	}
-	return c, nil
-}
-
-// start starts an SQLite, which panics if it can't have its memory.
-func start(ctx context.Context, uri string) (db *sqlite3.Conn, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("SQLite could not start: %v (each connection takes up to %d MiB of address space: is there a limit, as by ulimit -v?)", p, checkMemory>>20)
-		}
-	}()
-	return sqlite3.OpenContext(ctx, uri)
-}
-
-// prepare makes the settings that don't touch the file.
-func (c *conn) prepare(o opening) error {
-	err := c.try(func() error {
-		file, err := c.file()
-		if err != nil {
-			return err
-		}
-		if c.id, err = file.Stat(); err != nil {
-			return err
-		}
-		return c.db.BusyTimeout(busyTimeout)
-	})
-	if err != nil {
-		return err
-	}
-	settings := "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
-	if o.role != writer {
-		settings += "PRAGMA query_only = ON;"
-		if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
-			return err
-		}
-	}
-	if o.role == frozen {
-		settings += "PRAGMA locking_mode = EXCLUSIVE;"
-	}
-	if o.check {
-		settings += "PRAGMA cache_size = -" + strconv.Itoa(checkCache)
-	} else {
-		c.db.Limit(sqlite3.LIMIT_LENGTH, maxRow)
-	}
-	return c.exec(settings)
-}
-
-// file returns the database file that is open. It is called within try.
-func (c *conn) file() (osFile, error) {
-	file, err := c.db.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
-	if err != nil {
-		return nil, err
-	}
-	if opened, ok := file.(vfs.File); ok {
-		// go-sqlite3 wraps every main database in a layer that checks checksums.
-		if inner, ok := vfsutil.UnwrapFile[osFile](opened); ok {
-			return inner, nil
-		}
-	}
-	return nil, fmt.Errorf("sqlite: %T is no file of the operating system", file)
-}
-
-// try makes one call into SQLite. A panic in there must not end the process: SQLite ran out of its memory,
-// or met damage that it was not made for.
-func (c *conn) try(call func() error) (err error) {
-	if c.broken != nil {
-		return c.broken
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			c.broken = schema.Errorf(schema.Storage, "%s: SQLite failed inside: %v (open the database again; if it comes back, verify it)", c.path, p)
-			err = c.broken
-		}
-	}()
-	return translate(c.path, call())
-}
-
-func (c *conn) close() error {
-	c.db.SetInterrupt(context.Background())
-	failed := c.broken != nil
-	c.broken = nil
-	err := c.try(func() error {
-		for _, s := range c.stmts {
-			_ = s.Close() // reports the last step's error again
-		}
-		return c.db.Close()
-	})
-	if failed {
-		return nil // what went wrong has been reported
-	}
-	return err
+	memory bool // the database is in memory: there is no file, and no WAL
 }
 
 // exec runs statements without parameters or rows.
-func (c *conn) exec(sql string) error {
-	return c.try(func() error { return c.db.Exec(sql) })
-}
+func (c *conn) exec(sql string) error { return c.script(sql) }
 
-func (c *conn) pragma(name string) (v int64, err error) {
-	err = c.run("PRAGMA "+name, func(r Row) error {
+func (c *conn) pragma(name string) (v int64, err error) { return c.integer("PRAGMA " + name) }
+
+// integer returns the first column of the one row of a query.
+func (c *conn) integer(sql string) (v int64, err error) {
+	err = c.run(sql, func(r Row) error {
 		v = r.Int64(0)
 		return nil
 	}, nil)
 	return v, err
 }
 
-func (c *conn) config(op sqlite3.DBConfig, on bool) error {
-	return c.try(func() error {
-		_, err := c.db.Config(op, on)
-		return err
-	})
-}
+func (c *conn) begin() error  { return c.run("BEGIN IMMEDIATE", nil, nil) }
+func (c *conn) commit() error { return c.run("COMMIT", nil, nil) }
 
-// stmt returns the prepared form of sql, and what to call when done with it.
-func (c *conn) stmt(sql string) (*sqlite3.Stmt, func(), error) {
-	s := c.stmts[sql]
-	if s != nil && !s.busy {
-		s.busy = true
-		return s.Stmt, func() {
-			_ = c.try(func() error {
-				_ = s.Reset() // reports the last step's error again
-				return s.ClearBindings()
-			})
-			s.busy = false
-		}, nil
-	}
-	var prepared *sqlite3.Stmt
-	var tail string
-	err := c.try(func() (err error) {
-		prepared, tail, err = c.db.PrepareFlags(sql, sqlite3.PREPARE_PERSISTENT)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	finalize := func() { _ = c.try(func() error { return prepared.Close() }) }
-	if prepared == nil || strings.TrimSpace(tail) != "" {
-		finalize()
-		return nil, nil, fmt.Errorf("sqlite: one statement expected in %q", sql)
-	}
-	if s != nil { // a recursive use: this one is not kept
-		return prepared, finalize, nil
-	}
-	c.stmts[sql] = &cached{Stmt: prepared}
-	return c.stmt(sql)
-}
-
-// run runs one statement and calls row for each row of its result.
-func (c *conn) run(sql string, row func(Row) error, args []any) error {
-	s, done, err := c.stmt(sql)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := c.bind(s, sql, args); err != nil {
-		return err
-	}
-	for {
-		var more bool
-		err := c.try(func() error {
-			more = s.Step()
-			return s.Err()
-		})
-		if err != nil || !more {
-			return err
-		}
-		if row == nil {
-			continue
-		}
-		if err := row(Row{s}); err != nil {
-			return err
-		}
-		if err := s.Err(); err != nil { // of reading a column
-			return translate(c.path, err)
-		}
-	}
-}
-
-func (c *conn) bind(s *sqlite3.Stmt, sql string, args []any) error {
-	return c.try(func() error {
-		if n := s.BindCount(); n != len(args) {
-			return fmt.Errorf("sqlite: %d parameters for the %d of %q", len(args), n, sql)
-		}
-		for i, a := range args {
-			if err := bind(s, i+1, a); err != nil {
-				return err
-			}
-		}
+// rollback ends a transaction if there still is one: some errors end it by themselves.
+func (c *conn) rollback() error {
+	if !c.inTransaction() {
 		return nil
-	})
+	}
+	return c.run("ROLLBACK", nil, nil)
 }
 
-func bind(s *sqlite3.Stmt, i int, arg any) error {
-	switch v := arg.(type) {
-	case nil:
-		return s.BindNull(i)
-	case int:
-		return s.BindInt64(i, int64(v))
-	case int64:
-		return s.BindInt64(i, v)
-	case bool:
-		return s.BindBool(i, v)
-	case float64:
-		return s.BindFloat(i, v)
-	case string:
-		if len(v) > maxRow {
-			return tooLong(len(v))
-		}
-		return s.BindText(i, v)
-	case []byte:
-		switch {
-		case v == nil:
-			return s.BindNull(i)
-		case len(v) > maxRow:
-			return tooLong(len(v))
-		}
-		return s.BindBlob(i, v)
-	case Text:
-		if len(v) > maxRow {
-			return tooLong(len(v))
-		}
-		return s.BindRawText(i, v)
+// view runs fn on one snapshot of the connection.
+func (c *conn) view(ctx context.Context, fn func(*Rx) error) (err error) {
+	c.interrupt(ctx)
+	defer c.interrupt(context.Background())
+	if err := c.run("BEGIN DEFERRED", nil, nil); err != nil {
+		return err
 	}
-	return fmt.Errorf("sqlite: parameter %d: no binding for %T", i, arg)
+	defer func() {
+		c.interrupt(context.Background())
+		err = join(err, c.rollback())
+	}()
+	return fn(&Rx{c})
+}
+
+// checkDeferred finds a violated deferred foreign key at the end of the operation that violated it. SQLite
+// itself would find it at the commit, and fail all operations that share the transaction.
+func (c *conn) checkDeferred() error {
+	unresolved, err := c.unresolved()
+	if err == nil && unresolved != 0 {
+		cause := &failure{codeConstraintForeignKey, textError("sqlite3: constraint failed")}
+		err = schema.Errorf(schema.Invalid, "%s: FOREIGN KEY constraint failed: %w", c.path, cause)
+	}
+	return err
+}
+
+func replaced(path string) error {
+	return schema.Errorf(schema.Replaced, "%s: this or its -wal or -shm is no longer the file that was opened (moved, removed or replaced); nothing was done; close it and open it again", path)
 }
 
 func tooLong(n int) error {
@@ -337,49 +156,49 @@ func (tx *Tx) Exec(sql string, args ...any) (changed int64, err error) {
 	if err := tx.c.run(sql, nil, args); err != nil {
 		return 0, err
 	}
-	return tx.c.db.Changes(), nil
+	return tx.c.changes(), nil
 }
 
 // Script runs several statements without parameters: DDL.
 func (tx *Tx) Script(sql string) error { return tx.c.exec(sql) }
 
-// Row is the current row of a query. Its values are copies; columns count from 0.
-type Row struct{ s *sqlite3.Stmt }
+// Row is the current row of a query. Its values are copies; columns count from 0. A value of another type than
+// the one that is asked for is converted as SQLite does it; what isn't there is NULL.
+type Row struct{ v columns }
 
-func (r Row) Int64(col int) int64 { return r.s.ColumnInt64(col) }
-func (r Row) Int(col int) int     { return r.s.ColumnInt(col) }
-func (r Row) Bool(col int) bool   { return r.s.ColumnBool(col) }
-func (r Row) Text(col int) string { return r.s.ColumnText(col) }
-func (r Row) IsNull(col int) bool { return r.s.ColumnType(col) == sqlite3.NULL }
+// columns are the values of a row.
+type columns interface {
+	count() int
+	kind(col int) byte // a tag of the packing
+	integer(col int) int64
+	real(col int) float64
+	text(col int) string
+	bytes(col int) []byte // a copy of a BLOB or TEXT, nil for NULL
+}
+
+func (r Row) Int64(col int) int64 { return r.v.integer(col) }
+func (r Row) Int(col int) int     { return int(r.v.integer(col)) }
+func (r Row) Bool(col int) bool   { return r.v.integer(col) != 0 }
+func (r Row) Text(col int) string { return r.v.text(col) }
+func (r Row) IsNull(col int) bool { return r.v.kind(col) == tagNull }
 
 // Bytes returns a BLOB or TEXT value; nil for NULL.
-func (r Row) Bytes(col int) []byte {
-	switch r.s.ColumnType(col) {
-	case sqlite3.NULL:
-		return nil
-	case sqlite3.TEXT:
-		return append([]byte{}, r.s.ColumnRawText(col)...)
-	}
-	return append([]byte{}, r.s.ColumnRawBlob(col)...)
-}
+func (r Row) Bytes(col int) []byte { return r.v.bytes(col) }
 
 // Value returns the column as nil, int64, float64, string or []byte.
 func (r Row) Value(col int) any {
-	switch r.s.ColumnType(col) {
-	case sqlite3.NULL:
+	switch r.v.kind(col) {
+	case tagNull:
 		return nil
-	case sqlite3.INTEGER:
-		return r.s.ColumnInt64(col)
-	case sqlite3.FLOAT:
-		return r.s.ColumnFloat(col)
-	case sqlite3.TEXT:
-		return r.s.ColumnText(col)
+	case tagInteger:
+		return r.v.integer(col)
+	case tagReal:
+		return r.v.real(col)
+	case tagText:
+		return r.v.text(col)
 	}
-	return r.Bytes(col)
+	return r.v.bytes(col)
 }
 
 // Columns returns the number of columns.
-func (r Row) Columns() int { return r.s.ColumnCount() }
-
-// Name returns a column's name.
-func (r Row) Name(col int) string { return r.s.ColumnName(col) }
+func (r Row) Columns() int { return r.v.count() }

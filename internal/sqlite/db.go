@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"sync"
 	"time"
 
@@ -23,8 +21,8 @@ type Schema struct {
 	Verify func(*Rx) error
 }
 
-// DB is a database open for writing: one writing connection and a few reading ones. It is safe for
-// concurrent use.
+// DB is a database open for writing: one writing connection and, where the file can be opened more than once, a
+// few reading ones. It is safe for concurrent use.
 type DB struct {
 	path   string
 	schema Schema
@@ -35,18 +33,7 @@ type DB struct {
 	failure error // set once: the file was replaced, SQLite failed inside, or the DB was closed
 
 	queue   queue
-	readers pool
-}
-
-func (c *conn) begin() error  { return c.run("BEGIN IMMEDIATE", nil, nil) }
-func (c *conn) commit() error { return c.run("COMMIT", nil, nil) }
-
-// rollback ends a transaction if there still is one: some errors end it by themselves.
-func (c *conn) rollback() error {
-	if c.broken != nil || c.db.GetAutocommit() {
-		return nil
-	}
-	return c.run("ROLLBACK", nil, nil)
+	readers readers
 }
 
 // Path returns the resolved path.
@@ -67,14 +54,18 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error, committed func()) e
 	return db.queue.do(ctx, &op{fn: fn, committed: committed})
 }
 
-// commit runs one batch of operations in one transaction.
+// commit runs one batch of operations in one transaction. Those who wait for it go on when it has let go of
+// the connection, so that none of them has to wait for that too.
 func (db *DB) commit(q *queue) {
+	var done []*op
+	defer func() { release(done) }()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	waited := q.len()
 	err := db.begin() // may wait for another process, while more operations arrive
 	if err != nil {
-		finish(q.take(waited), err) // those that came later have not waited for as long as they may
+		done = q.take(waited) // those that came later have not waited for as long as they may
+		finish(done, err)
 		return
 	}
 	batch := q.take(maxBatch)
@@ -86,7 +77,8 @@ func (db *DB) commit(q *queue) {
 			begun++
 		}
 		q.putBack(batch[begun:])
-		finish(batch[:begun], outcome)
+		done = batch[:begun]
+		finish(done, outcome)
 	}()
 	outcome = db.runAll(batch)
 }
@@ -99,10 +91,10 @@ func (db *DB) runAll(batch []*op) error {
 	tx := &Tx{Rx{db.writer}}
 	for _, o := range batch {
 		o.runIn(tx, len(batch) > 1)
-		if db.writer.broken != nil {
-			return db.writer.broken
+		if err := db.writer.broken(); err != nil {
+			return err
 		}
-		if db.writer.db.GetAutocommit() {
+		if !db.writer.inTransaction() {
 			return schema.Errorf(schema.Storage, "%s: SQLite gave up the transaction, and nothing of it was kept (%v)", db.path, o.err)
 		}
 	}
@@ -134,65 +126,25 @@ func (db *DB) begin() error {
 
 // mustBeInPlace fails for ever once the file has been replaced (S9).
 func (db *DB) mustBeInPlace() error {
-	err := db.writer.mustBeInPlace()
+	err := db.writer.inPlace()
 	if errors.Is(err, schema.Replaced) {
 		db.failure = err
 	}
 	return err
 }
 
-// mustBeInPlace refuses to go on if another file, or none, is at the path of the database or of its WAL.
-func (c *conn) mustBeInPlace() error {
-	moved := false
-	err := c.try(func() error {
-		file, err := c.file()
-		if err == nil {
-			moved, err = file.HasMoved()
-		}
-		return err
-	})
-	if err == nil && moved {
-		err = replaced(c.path)
-	}
-	return err
-}
-
-func replaced(path string) error {
-	return schema.Errorf(schema.Replaced, "%s: this or its -wal or -shm is no longer the file that was opened (moved, removed or replaced); nothing was done; close it and open it again", path)
-}
-
 func (db *DB) checkSchema() error {
-	cookie, err := db.writer.pragma("schema_version")
+	cookie, err := db.writer.integer("PRAGMA schema_version")
 	if err != nil || cookie == db.cookie {
 		return err
 	}
 	return db.verify(&Rx{db.writer})
 }
 
-// Read runs fn on one consistent snapshot. Several run at the same time; none waits for a writer. A file
-// that was replaced is not read (S9).
+// Read runs fn on one consistent snapshot. With connections of their own several run at the same time, and none
+// waits for a writer. fn must not use db itself. A file that was replaced is not read (S9).
 func (db *DB) Read(ctx context.Context, fn func(*Rx) error) error {
 	return db.readers.with(ctx, fn)
-}
-
-// openReader opens a connection to the same file as the writer's.
-func (db *DB) openReader() (*conn, error) {
-	c, err := openReading(context.Background(), db.path, opening{role: reader})
-	if err != nil {
-		if now, lost := identify(db.path); lost == nil && !db.isWriters(now.info) {
-			return nil, replaced(db.path) // which is why it can't be opened
-		}
-		return nil, err
-	}
-	if !db.isWriters(c.id) {
-		return nil, join(replaced(db.path), c.close())
-	}
-	return c, nil
-}
-
-// isWriters reports whether a file is the one that the writer has open; nil is none.
-func (db *DB) isWriters(info fs.FileInfo) bool {
-	return info != nil && os.SameFile(info, db.writer.id)
 }
 
 // patience is how long DataVersion waits for the writing connection. A write has it for much less, unless
@@ -218,7 +170,7 @@ func (db *DB) DataVersion(ctx context.Context) (version int64, known bool, err e
 	if err := db.mustBeInPlace(); err != nil {
 		return 0, false, err
 	}
-	version, err = db.writer.pragma("data_version")
+	version, err = db.writer.integer("PRAGMA data_version")
 	return version, err == nil, err
 }
 

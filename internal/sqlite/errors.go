@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/ncruces/go-sqlite3"
+	"syscall"
 
 	"pistate/schema"
 )
@@ -25,9 +24,8 @@ func translate(path string, err error) error {
 		return &schema.Error{Code: schema.Canceled, Detail: path + ": " + err.Error(), Err: err}
 	}
 	code, hint := schema.Storage, ""
-	var sqliteCode sqlite3.ExtendedErrorCode
-	if errors.As(err, &sqliteCode) {
-		code, hint = explain(sqliteCode)
+	if f, ok := failureOf(err); ok {
+		code, hint = explain(f.code)
 	}
 	if isFull(err) {
 		hint = noSpace
@@ -35,36 +33,35 @@ func translate(path string, err error) error {
 	return &schema.Error{Code: code, Detail: fmt.Sprintf("%s: %v%s", path, err, hint), Err: err}
 }
 
-func explain(code sqlite3.ExtendedErrorCode) (schema.Code, string) {
+func explain(code resultCode) (schema.Code, string) {
 	switch code {
-	case sqlite3.CONSTRAINT_UNIQUE, sqlite3.CONSTRAINT_PRIMARYKEY, sqlite3.CONSTRAINT_ROWID:
+	case codeConstraintUnique, codeConstraintPrimaryKey, codeConstraintRowID:
 		return schema.Conflict, ""
-	case sqlite3.IOERR_LOCK, sqlite3.IOERR_RDLOCK, sqlite3.IOERR_UNLOCK, sqlite3.IOERR_CHECKRESERVEDLOCK,
-		sqlite3.IOERR_SHMOPEN, sqlite3.IOERR_SHMLOCK, sqlite3.IOERR_SHMMAP:
+	case codeIOLock, codeIORDLock, codeIOUnlock, codeIOCheckReservedLock, codeIOShmOpen, codeIOShmLock, codeIOShmMap:
 		return schema.Storage, noLocks
-	case sqlite3.IOERR_SHMSIZE: // SQLite does not pass on why the -shm file could not grow; this is why it does not
+	case codeIOShmSize: // SQLite does not pass on why the -shm file could not grow; this is why it does not
 		return schema.Storage, noSpace
-	case sqlite3.CANTOPEN_SYMLINK:
+	case codeCantOpenSymlink:
 		return schema.Replaced, " (a symbolic link has taken the place of the file or of a directory; open it again)"
 	}
-	switch code.Code() {
-	case sqlite3.BUSY, sqlite3.LOCKED:
+	switch code.primary() {
+	case codeBusy, codeLocked:
 		return schema.Busy, " (another process held the database for too long; try again)"
-	case sqlite3.INTERRUPT:
+	case codeInterrupted:
 		return schema.Canceled, ""
-	case sqlite3.NOTADB:
+	case codeNotADatabase:
 		return schema.Corrupt, " (the file is no SQLite database, or its first page is damaged)"
-	case sqlite3.CORRUPT, sqlite3.FORMAT:
+	case codeCorrupt, codeWrongFormat:
 		return schema.Corrupt, " (keep the file and its -wal; restore a backup, or salvage a copy with the sqlite3 program's .recover)"
-	case sqlite3.CONSTRAINT:
+	case codeConstraint:
 		return schema.Invalid, ""
-	case sqlite3.TOOBIG:
+	case codeTooBig:
 		return schema.Limit, ""
-	case sqlite3.FULL:
+	case codeFull:
 		return schema.Storage, noSpace
-	case sqlite3.PROTOCOL, sqlite3.NOLFS:
+	case codeProtocol, codeNoLargeFiles:
 		return schema.Storage, noLocks
-	case sqlite3.READONLY, sqlite3.PERM, sqlite3.CANTOPEN, sqlite3.AUTH:
+	case codeReadOnly, codeNoPermission, codeCantOpen, codeUnauthorized:
 		return schema.Storage, " (check the permissions of the file and its directory)"
 	}
 	return schema.Storage, ""
@@ -85,14 +82,18 @@ func located(path string, err error) error {
 
 // transient reports whether trying again later can help.
 func transient(err error) bool {
-	return errors.Is(err, sqlite3.BUSY) || errors.Is(err, sqlite3.LOCKED) || errors.Is(err, schema.Busy)
+	return errors.Is(err, codeBusy) || errors.Is(err, codeLocked) || errors.Is(err, schema.Busy)
 }
 
 // cannotShare reports whether an error means that the -wal or -shm file can't be used together with others
 // from here, or that there is a journal to be played back. A file system that refuses locks is not meant:
 // reading on without them would be a risk that nobody was told of.
 func cannotShare(err error) bool {
-	return errors.Is(err, sqlite3.CANTOPEN) || errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.IOERR_SHMSIZE)
+	return errors.Is(err, codeCantOpen) || errors.Is(err, codeReadOnly) || errors.Is(err, codeIOShmSize)
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // join returns both errors. Unlike errors.Join it returns a single one as it is.

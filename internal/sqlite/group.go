@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ncruces/go-sqlite3"
-
 	"pistate/schema"
 )
 
@@ -130,7 +128,7 @@ func (o *op) runIn(tx *Tx, shared bool) {
 		}
 	}
 	o.call(tx)
-	if tx.c.broken != nil || tx.c.db.GetAutocommit() {
+	if !tx.c.inTransaction() {
 		return
 	}
 	if o.err == nil {
@@ -162,31 +160,12 @@ func (o *op) call(tx *Tx) {
 	o.err = o.fn(tx)
 }
 
-// checkDeferred finds a violated deferred foreign key at the end of the operation that violated it. SQLite
-// itself would find it at the commit, and fail all operations that share the transaction.
-func (c *conn) checkDeferred() error {
-	var unresolved int64
-	err := c.try(func() (err error) {
-		unresolved, _, err = c.db.Status(sqlite3.DBSTATUS_DEFERRED_FKS, false)
-		return err
-	})
-	if err == nil && unresolved != 0 {
-		err = schema.Errorf(schema.Invalid, "%s: FOREIGN KEY constraint failed: %w", c.path, sqlite3.CONSTRAINT_FOREIGNKEY)
-	}
-	return err
-}
-
 func anyKept(batch []*op) bool {
 	return slices.ContainsFunc(batch, func(o *op) bool { return o.err == nil })
 }
 
-// finish reports the outcome of the transaction to every operation that did not fail by itself.
+// finish gives the outcome of the transaction to every operation that did not fail by itself.
 func finish(batch []*op, err error) {
-	defer func() {
-		for _, o := range batch {
-			close(o.done)
-		}
-	}()
 	for _, o := range batch {
 		if o.err == nil {
 			o.err = err
@@ -194,6 +173,13 @@ func finish(batch []*op, err error) {
 		if o.err == nil && o.committed != nil {
 			o.callCommitted()
 		}
+	}
+}
+
+// release lets those go on who wait for operations that have been finished.
+func release(batch []*op) {
+	for _, o := range batch {
+		close(o.done)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-
 	"pistate/schema"
 )
 
@@ -21,15 +19,12 @@ const (
 // missing (S5, S7). Nothing is written, created or changed at an existing database before its identity and
 // shape are verified (S4).
 func Open(ctx context.Context, path string, s Schema) (*DB, error) {
-	if err := createDatabase(path); err != nil {
-		return nil, err
-	}
 	db := &DB{path: path, schema: s}
 	db.queue.run = db.commit
-	db.readers.open = db.openReader
+	db.readers.db = db
 	// The first switch to WAL and the recovery of a WAL can report BUSY in spite of the timeout.
 	for deadline := time.Now().Add(2 * busyTimeout); ; time.Sleep(2 * time.Millisecond) {
-		err := db.inspect(ctx)
+		err := inspect(ctx, path, db.verifyUnlessNew)
 		if err == nil {
 			err = db.openWriter(ctx)
 		}
@@ -40,23 +35,6 @@ func Open(ctx context.Context, path string, s Schema) (*DB, error) {
 			return nil, err
 		}
 	}
-}
-
-// inspect verifies an existing database without touching it. Opening it for writing would leave files beside
-// it, and play back a journal.
-func (db *DB) inspect(ctx context.Context) error {
-	file, err := identify(db.path)
-	if err != nil || file.size() == 0 {
-		return translate(db.path, err)
-	}
-	r, err := OpenReader(ctx, db.path, func(rx *Rx) error {
-		_, err := db.verifyUnlessNew(rx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return r.Close()
 }
 
 func (db *DB) verifyUnlessNew(rx *Rx) (isNew bool, err error) {
@@ -76,28 +54,21 @@ func (db *DB) isNew(rx *Rx) (bool, error) {
 }
 
 func (db *DB) openWriter(ctx context.Context) (err error) {
-	c, err := openConn(ctx, db.path, opening{role: writer})
+	c, err := openWriting(ctx, db.path)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		c.db.SetInterrupt(context.Background())
+		c.interrupt(context.Background())
 		if err != nil {
 			err = join(err, c.close())
 		}
 	}()
-	// Until this file too is known to be ours, closing it must not write to it either.
-	if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, true); err != nil {
-		return err
-	}
 	isNew, err := db.verifyUnlessNew(&Rx{c})
 	if err != nil {
 		return err
 	}
-	if err := c.config(sqlite3.DBCONFIG_NO_CKPT_ON_CLOSE, false); err != nil {
-		return err
-	}
-	if err := restrict(db.path); err != nil {
+	if err := c.adopt(); err != nil {
 		return err
 	}
 	if err := c.writerSettings(); err != nil {
@@ -158,7 +129,7 @@ func (db *DB) create(c *conn) (err error) {
 
 // verify runs the schema's verification and remembers the schema cookie that it saw.
 func (db *DB) verify(rx *Rx) error {
-	cookie, err := rx.c.pragma("schema_version")
+	cookie, err := rx.c.integer("PRAGMA schema_version")
 	if err != nil {
 		return err
 	}
@@ -177,7 +148,7 @@ func (c *conn) writerSettings() error {
 	if err != nil {
 		return err
 	}
-	if mode != "wal" {
+	if mode != "wal" && !c.memory {
 		return schema.Errorf(schema.Storage, "%s: journal mode is %q, not WAL: the file system lacks shared memory or locks; put the database on a local disk", c.path, mode)
 	}
 	for _, s := range []struct {

@@ -53,11 +53,13 @@ func TestSettings(t *testing.T) {
 		"query_only": "0", "trusted_schema": "0", "cell_size_check": "1",
 	})
 	reading := map[string]string{"query_only": "1", "busy_timeout": "5000", "trusted_schema": "0", "cell_size_check": "1"}
-	must(t, db.Read(t.Context(), func(rx *Rx) error {
-		want("reader of a DB", rx.c, reading)
-		wantReadOnly(t, rx.c)
-		return nil
-	}))
+	if readersOpen {
+		must(t, db.Read(t.Context(), func(rx *Rx) error {
+			want("reader of a DB", rx.c, reading)
+			wantReadOnly(t, rx.c)
+			return nil
+		}))
+	}
 	look := func(name, path string) {
 		t.Helper()
 		r, err := OpenReader(t.Context(), path, verifyTest)
@@ -81,7 +83,7 @@ func TestSettings(t *testing.T) {
 // wantReadOnly checks that a connection was opened read-only, and is not merely told not to write.
 func wantReadOnly(t *testing.T, c *conn) {
 	t.Helper()
-	if ro, _ := c.db.ReadOnly("main"); !ro {
+	if ro, _ := inside(c).db.ReadOnly("main"); !ro {
 		t.Error("the connection is writable")
 	}
 	must(t, c.exec("PRAGMA query_only = OFF"))
@@ -129,7 +131,7 @@ func TestOpenBusy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := Schema{Create: testSchema.Create, Verify: func(rx *Rx) error {
 		if busy--; busy >= 0 {
-			return translate(path, sqlite3.BUSY_RECOVERY)
+			return translate(path, reported(sqlite3.BUSY_RECOVERY))
 		}
 		return verifyTest(rx)
 	}}
@@ -138,7 +140,7 @@ func TestOpenBusy(t *testing.T) {
 	must(t, db.Close())
 	s.Verify = func(*Rx) error {
 		cancel()
-		return translate(path, sqlite3.BUSY_RECOVERY)
+		return translate(path, reported(sqlite3.BUSY_RECOVERY))
 	}
 	_, err = Open(ctx, path, s)
 	wantCode(t, err, schema.Busy)
@@ -304,5 +306,26 @@ func TestLinks(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "link.db-wal")); err == nil {
 		t.Error("a WAL lies beside the link")
+	}
+}
+
+// S10: a link in the place of a companion file gives nothing of its target away.
+func TestRestrictFollowsNoLink(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		dir := tempDir(t)
+		path, target := filepath.Join(dir, "x.db"), filepath.Join(dir, "target")
+		for _, file := range []string{path, target} {
+			must(t, os.WriteFile(file, nil, 0o644))
+			must(t, os.Chmod(file, 0o644))
+		}
+		must(t, os.Symlink(target, path+suffix))
+		must(t, restrict(path))
+		for file, want := range map[string]os.FileMode{path: 0o600, target: 0o644} {
+			info, err := os.Stat(file)
+			must(t, err)
+			if info.Mode().Perm() != want {
+				t.Errorf("%s: %s has mode %04o, want %04o", suffix, filepath.Base(file), info.Mode().Perm(), want)
+			}
+		}
 	}
 }

@@ -1,9 +1,10 @@
+//go:build !wasip1
+
 package sqlite
 
 import (
 	"errors"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,17 +69,6 @@ func resolveExisting(path, rest string) (string, error) {
 		return "", schema.Errorf(schema.Storage, "database path %s: %w", path, err)
 	}
 	return resolveExisting(dir, filepath.Join(base, rest))
-}
-
-// uri spells a resolved path so that SQLite opens exactly that file: no character of it is taken for a
-// query, a fragment or an escape (S10). The parameters come in pairs.
-func uri(path string, params ...string) string {
-	q := url.Values{"vfs": {vfsName}}
-	for i := 0; i+1 < len(params); i += 2 {
-		q.Add(params[i], params[i+1])
-	}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}
-	return u.String()
 }
 
 // fileID is what tells one state of a file from another.

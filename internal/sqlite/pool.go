@@ -1,7 +1,11 @@
+//go:build !wasip1 && !lent
+
 package sqlite
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"sync"
 
 	"pistate/schema"
@@ -10,9 +14,9 @@ import (
 // maxReaders is the number of reading connections that a DB opens at most, each when first needed.
 const maxReaders = 4
 
-// pool is a few reading connections, opened when needed and kept.
-type pool struct {
-	open func() (*conn, error)
+// readers are a few reading connections, opened when needed and kept.
+type readers struct {
+	db *DB
 
 	mu     sync.Mutex
 	idle   []*conn
@@ -20,22 +24,22 @@ type pool struct {
 	closed error
 }
 
-func (p *pool) with(ctx context.Context, fn func(*Rx) error) error {
+func (p *readers) with(ctx context.Context, fn func(*Rx) error) error {
 	c, err := p.get(ctx)
 	if err != nil {
 		return err
 	}
 	keep := false // nor if fn panics
 	defer func() { p.put(c, keep) }()
-	if err := c.mustBeInPlace(); err != nil {
+	if err := c.inPlace(); err != nil {
 		return err
 	}
 	err = c.view(ctx, fn)
-	keep = c.broken == nil
+	keep = c.broken() == nil
 	return err
 }
 
-func (p *pool) get(ctx context.Context) (*conn, error) {
+func (p *readers) get(ctx context.Context) (*conn, error) {
 	slots, err := p.tokens()
 	if err != nil {
 		return nil, err
@@ -47,7 +51,7 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 	}
 	c, err := p.pop()
 	if c == nil && err == nil {
-		c, err = p.open()
+		c, err = p.db.openReader()
 	}
 	if err != nil {
 		<-slots
@@ -56,7 +60,7 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-func (p *pool) tokens() (chan struct{}, error) {
+func (p *readers) tokens() (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.slots == nil {
@@ -65,7 +69,7 @@ func (p *pool) tokens() (chan struct{}, error) {
 	return p.slots, p.closed
 }
 
-func (p *pool) pop() (*conn, error) {
+func (p *readers) pop() (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed != nil || len(p.idle) == 0 {
@@ -76,7 +80,7 @@ func (p *pool) pop() (*conn, error) {
 	return c, nil
 }
 
-func (p *pool) put(c *conn, keep bool) {
+func (p *readers) put(c *conn, keep bool) {
 	p.mu.Lock()
 	keep = keep && p.closed == nil
 	if keep {
@@ -90,7 +94,7 @@ func (p *pool) put(c *conn, keep bool) {
 }
 
 // close closes all connections, the ones in use as soon as they are free.
-func (p *pool) close(reason error) error {
+func (p *readers) close(reason error) error {
 	p.mu.Lock()
 	idle := p.idle
 	p.idle, p.closed = nil, reason
@@ -109,16 +113,22 @@ func (p *pool) close(reason error) error {
 	return err
 }
 
-// view runs fn on one snapshot of the connection.
-func (c *conn) view(ctx context.Context, fn func(*Rx) error) (err error) {
-	c.db.SetInterrupt(ctx)
-	defer c.db.SetInterrupt(context.Background())
-	if err := c.run("BEGIN DEFERRED", nil, nil); err != nil {
-		return err
+// openReader opens a connection to the same file as the writer's.
+func (db *DB) openReader() (*conn, error) {
+	c, err := openReading(context.Background(), db.path, opening{role: reader})
+	if err != nil {
+		if now, lost := identify(db.path); lost == nil && !db.isWriters(now.info) {
+			return nil, replaced(db.path) // which is why it can't be opened
+		}
+		return nil, err
 	}
-	defer func() {
-		c.db.SetInterrupt(context.Background())
-		err = join(err, c.rollback())
-	}()
-	return fn(&Rx{c})
+	if !db.isWriters(c.native().id) {
+		return nil, join(replaced(db.path), c.close())
+	}
+	return c, nil
+}
+
+// isWriters reports whether a file is the one that the writer has open; nil is none.
+func (db *DB) isWriters(info fs.FileInfo) bool {
+	return info != nil && os.SameFile(info, db.writer.native().id)
 }

@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 package sqlite
 
 import (
@@ -67,7 +69,7 @@ func (r *Reader) Read(ctx context.Context, fn func(*Rx) error) error {
 
 // verifyOnce verifies a connection's database, and again whenever its schema has changed.
 func (r *Reader) verifyOnce(rx *Rx) error {
-	cookie, err := rx.c.pragma("schema_version")
+	cookie, err := rx.c.integer("PRAGMA schema_version")
 	if err != nil || r.verified && cookie == r.cookie {
 		return err
 	}
@@ -82,9 +84,9 @@ func (r *Reader) verifyOnce(rx *Rx) error {
 // DataVersion returns a number that changes when anybody has committed to the database.
 func (r *Reader) DataVersion(ctx context.Context) (version int64, err error) {
 	err = r.repeat(ctx, func() error {
-		r.conn.db.SetInterrupt(ctx)
-		defer r.conn.db.SetInterrupt(context.Background())
-		version, err = r.conn.pragma("data_version")
+		r.conn.interrupt(ctx)
+		defer r.conn.interrupt(context.Background())
+		version, err = r.conn.integer("PRAGMA data_version")
 		version += r.opened << 32 // each connection counts from 1
 		return err
 	})
@@ -114,7 +116,7 @@ func (r *Reader) repeat(ctx context.Context, use func() error) error {
 			err = use()
 		}
 		again, cerr := r.mustRepeat(err, kept)
-		if cerr == nil && !again && r.conn != nil && r.conn.broken == nil {
+		if cerr == nil && !again && r.conn != nil && r.conn.broken() == nil {
 			return err
 		}
 		cerr = join(cerr, r.Close())
@@ -182,7 +184,7 @@ func (r *Reader) open(ctx context.Context) error {
 
 func (r *Reader) connect(ctx context.Context) (err error) {
 	if !r.own {
-		if r.conn, err = openReading(ctx, r.path, opening{reader, r.check}); err == nil || !cannotShare(err) {
+		if r.conn, err = openReading(ctx, r.path, opening{role: reader, check: r.check}); err == nil || !cannotShare(err) {
 			return err
 		}
 	}
@@ -194,7 +196,7 @@ func (r *Reader) connect(ctx context.Context) (err error) {
 	if r.private = files["-journal"].size() > 0 && !r.own; r.private {
 		r.conn, err = r.openCopy(ctx, files)
 	} else {
-		r.conn, err = openReading(ctx, r.path, opening{frozen, r.check})
+		r.conn, err = openReading(ctx, r.path, opening{role: frozen, check: r.check})
 	}
 	return err
 }
@@ -204,10 +206,10 @@ func openReading(ctx context.Context, path string, o opening) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.pragma("schema_version"); err != nil { // the first access, which may fail in many ways
+	if _, err := c.integer("PRAGMA schema_version"); err != nil { // the first access, which may fail in many ways
 		return nil, join(err, c.close())
 	}
-	c.db.SetInterrupt(context.Background())
+	c.interrupt(context.Background())
 	return c, nil
 }
 
@@ -217,7 +219,7 @@ func (r *Reader) moved() (bool, error) {
 		now, err := r.identifyAll()
 		return err == nil && !sameContent(now, r.atRest), err
 	}
-	err := r.conn.mustBeInPlace()
+	err := r.conn.inPlace()
 	if errors.Is(err, schema.Replaced) {
 		return true, nil
 	}
@@ -309,10 +311,10 @@ func (r *Reader) openCopy(ctx context.Context, before map[string]fileID) (c *con
 	if !sameContent(before, after) {
 		return nil, errChanged
 	}
-	if c, err = openReading(ctx, private, opening{writer, r.check}); err != nil {
+	if c, err = openReading(ctx, private, opening{role: writer, check: r.check}); err != nil {
 		return nil, err
 	}
-	c.path = r.path // errors name the file that the user knows
+	c.path, c.native().path = r.path, r.path // errors name the file that the user knows
 	if err := c.exec("PRAGMA query_only = ON"); err != nil {
 		return nil, join(err, c.close())
 	}

@@ -240,7 +240,10 @@ func TestStat(t *testing.T) {
 	live := stat(db.Read)
 	info, err := os.Stat(path + "-wal")
 	must(t, err)
-	if live.WALBytes != info.Size() || live.Pages < 20 || live.FreePages < 10 || live.Bytes >= live.Pages*live.PageSize {
+	if live.Pages < 20 || live.FreePages < 10 {
+		t.Errorf("live: %+v", live)
+	}
+	if inSight := live.WALBytes == info.Size() && live.Bytes < live.Pages*live.PageSize; inSight != filesInSight {
 		t.Errorf("live: %+v", live)
 	}
 	must(t, db.Close())

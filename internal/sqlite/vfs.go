@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 package sqlite
 
 import (
@@ -15,18 +17,6 @@ import (
 const (
 	fileMode fs.FileMode = 0o600
 	dirMode  fs.FileMode = 0o700
-
-	vfsName   = "pistate"
-	roleParam = "pistate_role"
-)
-
-// role says what a connection may do to the files around a database. It travels as a URI parameter.
-type role string
-
-const (
-	writer role = ""       // makes the files that are missing, with mode 0600
-	reader role = "reader" // makes no file, and uses a -shm file only together with another connection
-	frozen role = "frozen" // makes no file, takes no lock, and reads a WAL without its -shm file
 )
 
 func init() { vfs.Register(vfsName, secureVFS{vfs.Find("").(vfs.VFSFilename)}) }
@@ -140,10 +130,6 @@ func (f diskFile) WriteAt(p []byte, off int64) (int, error) {
 		err = vfs.SystemError(err, sqlite3.FULL)
 	}
 	return n, err
-}
-
-func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // mainFile is a database that others may have open. It decides how the -shm file comes to be, and keeps an

@@ -2,6 +2,8 @@
 // module, its functions and their signatures, the exports that a guest must have, the scope numbers and
 // the wire numbers of the error codes. Host and SDK both use it, so that neither can drift; ../ABI.md
 // tells the same for people who write a guest in another language, and is tested against this package.
+// It does the same for the boundary between a store module and the program that runs it, for which there is
+// ../STORE.md.
 //
 // Nothing here changes within a version: a new meaning gets a new name, and a new set gets a new [Module].
 package abi
@@ -62,11 +64,11 @@ func (t Type) String() string {
 	return "i32"
 }
 
-// Func is the signature of one function of Module.
+// Func is the signature of one function.
 type Func struct {
 	Name   string
 	Params []Param
-	Result Type
+	Result Type // 0: it has none
 }
 
 // Param is one parameter of a Func.
@@ -75,13 +77,17 @@ type Param struct {
 	Type Type
 }
 
-// String returns the signature as ABI.md writes it: "write(scope i32, ptr i32, len i32) -> i32".
+// String returns the signature as the documents write it: "write(scope i32, ptr i32, len i32) -> i32".
 func (f Func) String() string {
 	params := make([]string, len(f.Params))
 	for i, p := range f.Params {
 		params[i] = p.Name + " " + p.Type.String()
 	}
-	return f.Name + "(" + strings.Join(params, ", ") + ") -> " + f.Result.String()
+	signature := f.Name + "(" + strings.Join(params, ", ") + ")"
+	if f.Result == 0 {
+		return signature
+	}
+	return signature + " -> " + f.Result.String()
 }
 
 // Imports returns the functions of Module, in the order of ABI.md. Functions that give bytes return an i64,
