@@ -2,6 +2,8 @@ module pistate
 
 go 1.26.7
 
+ignore ./wasm/node/node_modules
+
 require (
 	charm.land/bubbletea/v2 v2.1.1
 	charm.land/lipgloss/v2 v2.1.0

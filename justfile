@@ -25,7 +25,7 @@ check:
 
 # Format, vet and lint.
 lint:
-    gofmt -l . | (! grep .)
+    find . -name '*.go' -not -path '*/node_modules/*' -print0 | xargs -0 gofmt -l | (! grep .)
     go vet ./...
     go tool -modfile=internal/tools/go.mod staticcheck ./...
 
@@ -55,6 +55,10 @@ fuzz time="30s":
 # Repeat the tests that race processes and kill them at random moments, many times.
 soak rounds="200":
     PISTATE_ROUNDS={{rounds}} go test -timeout 60m -v -run 'SIGKILL|ProcessesResolve|WaysRace|FlippedBytes' ./sessionstate ./store
+
+# Let programs of every kind write the same two databases, killed at random moments, for a while.
+sharing seconds="60":
+    PISTATE_SHARING_SECONDS={{seconds}} go test -count 1 -timeout 60m -v ./internal/sharing
 
 # Write again what is generated: the golden files, the documents, the assembled examples (needs wabt).
 update:

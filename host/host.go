@@ -31,7 +31,7 @@ const InProcess Isolation = "inprocess"
 
 // Options are the settings of a [Host].
 type Options struct {
-	// Engine is where the state is kept: [Native]. Required.
+	// Engine is where the state is kept: [Native], or [WasmStore.Engine]. Required.
 	Engine Engine
 
 	// Isolation has no default yet, so that nobody relies by accident on less than they need: write

@@ -43,14 +43,13 @@ func hostFuncs() []hostFunc {
 func instantiateImports(ctx context.Context, runtime wazero.Runtime) error {
 	builder := runtime.NewHostModuleBuilder(abi.Module)
 	for _, f := range hostFuncs() {
-		var types []api.ValueType
+		params, results := typeOf(f.Func)
 		var names []string
 		for _, p := range f.Params {
-			types = append(types, api.ValueType(p.Type))
 			names = append(names, p.Name)
 		}
 		builder.NewFunctionBuilder().
-			WithGoModuleFunction(api.GoModuleFunc(f.call), types, []api.ValueType{api.ValueType(f.Result)}).
+			WithGoModuleFunction(api.GoModuleFunc(f.call), params, results).
 			WithParameterNames(names...).
 			Export(f.Name)
 	}

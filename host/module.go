@@ -42,7 +42,7 @@ func (m *module) check(ctx context.Context) error {
 	if err := m.checkExports(); err != nil {
 		return err
 	}
-	if err := m.checkImports(); err != nil {
+	if err := checkImports(m.runtime, m.compiled, abi.Module, wasi_snapshot_preview1.ModuleName); err != nil {
 		return err
 	}
 	return m.checkLink(ctx)
@@ -73,16 +73,16 @@ func (m *module) checkExports() error {
 	return nil
 }
 
-// checkImports names the functions that the module wants and the host doesn't have.
-func (m *module) checkImports() error {
+// checkImports names the functions that a module wants and the modules that are there for it don't have.
+func checkImports(rt wazero.Runtime, compiled wazero.CompiledModule, modules ...string) error {
 	offered := map[string]api.FunctionDefinition{}
-	for _, name := range []string{abi.Module, wasi_snapshot_preview1.ModuleName} {
-		for function, def := range m.runtime.Module(name).ExportedFunctionDefinitions() {
+	for _, name := range modules {
+		for function, def := range rt.Module(name).ExportedFunctionDefinitions() {
 			offered[name+"."+function] = def
 		}
 	}
 	var wrong []string
-	for _, def := range m.compiled.ImportedFunctions() {
+	for _, def := range compiled.ImportedFunctions() {
 		module, function, _ := def.Import()
 		name := module + "." + function
 		switch offer := offered[name]; {
@@ -92,7 +92,7 @@ func (m *module) checkImports() error {
 			wrong = append(wrong, fmt.Sprintf("%s as %s, which is %s", name, signature(def), signature(offer)))
 		}
 	}
-	for _, def := range m.compiled.ImportedMemories() {
+	for _, def := range compiled.ImportedMemories() {
 		module, name, _ := def.Import()
 		wrong = append(wrong, "memory "+printable(module+"."+name))
 	}
@@ -105,8 +105,9 @@ func (m *module) checkImports() error {
 	if more := len(wrong) - enough; more > 0 {
 		wrong = append(wrong[:enough], fmt.Sprintf("%d more", more))
 	}
+	last := len(modules) - 1
 	return schema.Errorf(schema.Invalid, "the module imports %s; there is only what %s and %s have",
-		strings.Join(wrong, ", "), abi.Module, wasi_snapshot_preview1.ModuleName)
+		strings.Join(wrong, ", "), strings.Join(modules[:last], ", "), modules[last])
 }
 
 // checkLink makes an instance to see that one can be made: this finds the imports and initialisers that
@@ -131,12 +132,24 @@ func invalid(what string, cause error) error {
 
 // signature writes a function's type as in "(i32, i64) -> (i32)".
 func signature(def api.FunctionDefinition) string {
-	list := func(types []api.ValueType) string {
-		names := make([]string, len(types))
-		for i, t := range types {
-			names[i] = api.ValueTypeName(t)
-		}
-		return "(" + strings.Join(names, ", ") + ")"
+	return typeList(def.ParamTypes()) + " -> " + typeList(def.ResultTypes())
+}
+
+// typeOf gives the types of one of the ABI's functions.
+func typeOf(f abi.Func) (params, results []api.ValueType) {
+	for _, p := range f.Params {
+		params = append(params, api.ValueType(p.Type))
 	}
-	return list(def.ParamTypes()) + " -> " + list(def.ResultTypes())
+	if f.Result != 0 {
+		results = []api.ValueType{api.ValueType(f.Result)}
+	}
+	return params, results
+}
+
+func typeList(types []api.ValueType) string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = api.ValueTypeName(t)
+	}
+	return "(" + strings.Join(names, ", ") + ")"
 }

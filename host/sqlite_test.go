@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -29,40 +30,48 @@ func mustExec(t testing.TB, conn *sqlite3.Conn, sql string) {
 	}
 }
 
+const insertLock = `INSERT INTO write_lock (session_id, holder, acquired_at) VALUES (?, ?, ?)`
+
 // foreignLock gives the lock of a session to another process that lives: our parent.
 func foreignLock(t testing.TB, path, session string) {
 	t.Helper()
 	openStore(t, path) // so that the tables are there
-	conn := rawConn(t, path)
-	stmt, _, err := conn.Prepare(`INSERT INTO write_lock (session_id, holder, acquired_at) VALUES (?, 'pid:' || ?, ?)`)
-	if err != nil {
+	holder := fmt.Sprintf("pid:%d", os.Getppid())
+	if err := execWith(rawConn(t, path), insertLock, session, holder, time.Now().UnixMilli()); err != nil {
 		t.Fatal(err)
-	}
-	defer stmt.Close()
-	for i, err := range []error{
-		stmt.BindText(1, session), stmt.BindInt(2, os.Getppid()), stmt.BindInt64(3, time.Now().UnixMilli()), stmt.Exec(),
-	} {
-		if err != nil {
-			t.Fatal(i, err)
-		}
 	}
 }
 
 // plant stores a session value past the store, which would refuse it.
 func plant(t testing.TB, path, plugin, session, value string) {
 	t.Helper()
-	stmt, _, err := rawConn(t, path).Prepare(`INSERT INTO state (plugin_id, session_id, branch_id, value) VALUES (?, ?, '', ?)`)
+	err := execWith(rawConn(t, path), `INSERT INTO state (plugin_id, session_id, branch_id, value) VALUES (?, ?, '', ?)`, plugin, session, value)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// execWith runs one statement with parameters, which are texts and numbers.
+func execWith(conn *sqlite3.Conn, sql string, args ...any) error {
+	stmt, _, err := conn.Prepare(sql)
+	if err != nil {
+		return err
+	}
 	defer stmt.Close()
-	for i, err := range []error{
-		stmt.BindText(1, plugin), stmt.BindText(2, session), stmt.BindText(3, value), stmt.Exec(),
-	} {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			err = stmt.BindText(i+1, v)
+		case int64:
+			err = stmt.BindInt64(i+1, v)
+		default:
+			err = fmt.Errorf("parameter %d is a %T", i+1, arg)
+		}
 		if err != nil {
-			t.Fatal(i, err)
+			return err
 		}
 	}
+	return stmt.Exec()
 }
 
 // lockRows returns how many sessions are locked in the database.

@@ -145,8 +145,14 @@ func showPiw(env *cli.Env, args ...string) error {
 		fmt.Fprint(env.Stdout, " ", a)
 	}
 	fmt.Fprintln(env.Stdout)
-	if code := piw.Program().Run(env, args, env.Stdin, env.Stdout, env.Stderr); code != cli.ExitOK {
+	switch code := piw.Program().Run(env, args, env.Stdin, env.Stdout, env.Stderr); code {
+	case cli.ExitOK:
+		return nil
+	case cli.ExitUnread:
+		return cli.ErrUnread
+	case cli.ExitInterrupted:
+		return schema.Errorf(schema.Canceled, "interrupted")
+	default:
 		return schema.Errorf(schema.Storage, "piw ended with exit code %d", code)
 	}
-	return nil
 }

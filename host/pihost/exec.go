@@ -19,10 +19,12 @@ import (
 
 // execCmd carries out commands and queries in their JSON form.
 type execCmd struct {
-	DB     string  `name:"db" placeholder:"PATH" help:"The workflow database. Default: workflows/state.sqlite in Pi's agent directory."`
-	Engine string  `enum:"native" default:"native" placeholder:"ENGINE" help:"What runs the store: native (default), SQLite in this process."`
-	Clock  *int64  `placeholder:"MS" help:"Stop the clock at a time (UTC epoch milliseconds); {\"op\":\"clock.advance\",\"args\":{\"ms\":N}} moves it. For tests."`
-	Seed   *uint64 `placeholder:"N" help:"Draw ids and tokens from a seed, so that they can be repeated, and guessed. For tests."`
+	DB string `name:"db" placeholder:"PATH" help:"The workflow database. Default: workflows/state.sqlite in Pi's agent directory."`
+	engineFlags
+	Memory  bool    `help:"Keep the database in memory, to be gone at the end. Only store-sqlite.wasm can."`
+	NoCache bool    `help:"Don't keep compiled code of the store module for the next run."`
+	Clock   *int64  `placeholder:"MS" help:"Stop the clock at a time (UTC epoch milliseconds); {\"op\":\"clock.advance\",\"args\":{\"ms\":N}} moves it. For tests."`
+	Seed    *uint64 `placeholder:"N" help:"Draw ids and tokens from a seed, so that they can be repeated, and guessed. For tests."`
 }
 
 // Help says how lines are read.
@@ -34,26 +36,23 @@ A request that is refused, for whatever reason, is answered so, and the next one
 
 // Run answers every line of standard input.
 func (c *execCmd) Run(env *cli.Env) (err error) {
-	path, err := c.path()
-	if err != nil {
-		return err
-	}
 	x := &executor{}
-	opts := store.Options{AppVersion: cli.BuildVersion()}
+	var now func() time.Time
 	if c.Clock != nil {
 		x.clock = new(stoppedClock)
 		x.clock.Store(*c.Clock)
-		opts.Now = x.clock.Now
+		now = x.clock.Now
 	}
+	var random io.Reader
 	if c.Seed != nil {
-		opts.Random = seeded(*c.Seed)
+		random = seeded(*c.Seed)
 	}
-	s, err := store.Open(env, path, opts)
+	s, err := c.openWorkflow(env, now, random)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	x.dispatch = s.Dispatch
+	x.dispatch = s.dispatch
 	return x.run(env)
 }
 

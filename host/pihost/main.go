@@ -23,7 +23,7 @@ type grammar struct {
 
 const description = `Run sandboxed extensions on the state of Pi sessions.
 
-Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted.`
+Exit codes: 0 fine, 1 a check found something wrong, 2 wrong usage, 3 absent, 4 incompatible or corrupt, 5 refused, 6 an extension failed or hit a limit, 7 storage fault, 130 interrupted, 141 the reader of the output has gone.`
 
 func program() cli.Program {
 	return cli.Program{

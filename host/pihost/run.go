@@ -12,12 +12,14 @@ import (
 	"pistate/host"
 	"pistate/internal/cli"
 	"pistate/schema"
+	"pistate/sessionstate"
 )
 
 // runCmd runs an extension once.
 type runCmd struct {
 	sessionFlags
 	dbFlags
+	engineFlags
 	Extension string        `arg:"" name:"ext.wasm" help:"The extension's module."`
 	Plugin    string        `required:"" placeholder:"ID" help:"The plugin as which it runs: it sees and writes only this one's state."`
 	Input     string        `placeholder:"JSON|-" help:"What the extension is given; - reads it from standard input."`
@@ -27,12 +29,15 @@ type runCmd struct {
 
 // Run prints what the extension puts out.
 func (c *runCmd) Run(env *cli.Env) (err error) {
-	wasm, err := readModule(c.Extension)
+	wasm, err := readModule("extension", c.Extension)
 	if err != nil {
 		return err
 	}
 	input, err := argument(env, c.Input, maxInput)
 	if err != nil {
+		return err
+	}
+	if err := c.check(input); err != nil {
 		return err
 	}
 	file, err := c.sessionFlags.open(env)
@@ -44,12 +49,12 @@ func (c *runCmd) Run(env *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := c.dbFlags.open(env)
+	engine, store, err := c.openEngine(env, c.dbFlags, cacheDir(c.NoCache))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	options := host.Options{Engine: host.Native(store), Isolation: host.InProcess, CacheDir: cacheDir(c.NoCache)}
+	options := host.Options{Engine: engine, Isolation: host.InProcess, CacheDir: cacheDir(c.NoCache)}
 	h, err := host.New(options)
 	if err != nil && options.CacheDir != "" { // which costs time and nothing else
 		env.Warn("compiled code is not kept: %v", err)
@@ -75,6 +80,20 @@ func (c *runCmd) Run(env *cli.Env) (err error) {
 	return err
 }
 
+// check refuses what can't be run before there is a database for it.
+func (c *runCmd) check(input []byte) error {
+	if err := sessionstate.CheckPluginID(c.Plugin); err != nil {
+		return err
+	}
+	if c.Timeout < 0 {
+		return schema.Errorf(schema.Invalid, "--timeout %v: it is a length of time, as in 5s", c.Timeout)
+	}
+	if len(input) == 0 {
+		return nil
+	}
+	return checkJSON("input", input, maxInput)
+}
+
 // showPrinted passes on what the extension printed, which is for its author and not its output.
 func showPrinted(env *cli.Env, stream string, p host.Printed) {
 	for line := range strings.Lines(string(p.Text)) {
@@ -91,26 +110,26 @@ const (
 	maxInput  = 4 << 20
 )
 
-// readModule reads the file of an extension, and of one that is too large a byte more than is allowed. It looks
+// readModule reads the file of a module, and of one that is too large a byte more than is allowed. It looks
 // before it opens: a pipe would have it wait, and a device has no end.
-func readModule(path string) ([]byte, error) {
+func readModule(what, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, schema.Errorf(schema.NotFound, "extension: %w", err)
+		return nil, schema.Errorf(schema.NotFound, "%s: %w", what, err)
 	case err != nil:
-		return nil, schema.Errorf(schema.Storage, "extension: %w", err)
+		return nil, schema.Errorf(schema.Storage, "%s: %w", what, err)
 	case !info.Mode().IsRegular():
-		return nil, schema.Errorf(schema.Invalid, "extension: %s is no file with a module", path)
+		return nil, schema.Errorf(schema.Invalid, "%s: %s is no file with a module", what, path)
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, schema.Errorf(schema.Storage, "extension: %w", err)
+		return nil, schema.Errorf(schema.Storage, "%s: %w", what, err)
 	}
 	defer file.Close() // only read
 	wasm, err := io.ReadAll(io.LimitReader(file, maxModule+1))
 	if err != nil {
-		return nil, schema.Errorf(schema.Storage, "extension: %w", err)
+		return nil, schema.Errorf(schema.Storage, "%s: %w", what, err)
 	}
 	return wasm, nil
 }

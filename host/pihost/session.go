@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"unicode/utf8"
 
 	"pistate/internal/cli"
 	"pistate/schema"
@@ -75,6 +77,22 @@ func argument(env *cli.Env, arg string, limit int) ([]byte, error) {
 		return nil, schema.Errorf(schema.Storage, "read standard input: %w", err)
 	}
 	return text, nil
+}
+
+// checkJSON refuses what is no JSON text of at most so many bytes, before anything is done with it.
+func checkJSON(what string, text []byte, limit int) error {
+	switch {
+	case len(text) > limit:
+		return schema.Errorf(schema.Limit, "%s has more than %d bytes, which is the most that it can have", what, limit)
+	case len(text) == 0:
+		return schema.Errorf(schema.Invalid, "%s is empty: JSON is expected", what)
+	case !utf8.Valid(text):
+		return schema.Errorf(schema.Invalid, "%s is not UTF-8 text", what)
+	case json.Valid(text):
+		return nil
+	}
+	var any json.RawMessage
+	return schema.Errorf(schema.Invalid, "%s is not JSON: %w", what, json.Unmarshal(text, &any))
 }
 
 // interruptible lets a signal end the wait for standard input.
