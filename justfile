@@ -63,7 +63,7 @@ sharing seconds="60":
 # Write again what is generated: the golden files, the documents, the assembled examples (needs wabt).
 update:
     go generate ./wasm ./store
-    go test ./schema ./store ./piw/cli ./host/pihost -update
+    go test ./schema ./store ./piw/cli ./host/pihost/cli -update
     go test ./...
 
 # Build store.wasm and store-sqlite.wasm into a directory.

@@ -24,8 +24,9 @@ const (
 // compiler turns modules into code. The code of one module is shared by all who load it, through a cache that
 // lives until the host and every piece of code that came from it are done with it.
 type compiler struct {
-	// caches are tried in turn: the one with a directory, if there is one, and one in memory only, so that
-	// a damaged or full directory costs time and nothing else.
+	// caches are tried in turn: the one with a directory, if there is one, and one in memory only, so that a
+	// full directory, and files that are cut off or whose code has changed, cost time and nothing else. wazero
+	// has no checksum over the rest of a file: bits that flip there can do harm until the file is deleted.
 	caches  []wazero.CompilationCache
 	digests digestLocks
 

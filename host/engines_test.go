@@ -73,7 +73,7 @@ func testConfig(t testing.TB, wasm []byte, cfg StoreConfig) StoreConfig {
 	if cfg.Database == "" {
 		cfg.Database = SessionsDatabase
 	}
-	cfg.CacheDir = wasmbuild.CacheDir(t)
+	cfg.CacheDir = wasmbuild.CacheDir(t, wasm)
 	if cfg.MemoryPages != 0 {
 		return cfg
 	}

@@ -91,7 +91,8 @@ func exportTo(b wazero.HostModuleBuilder, f abi.Func, answer func(*inside, memor
 func newInside(t testing.TB, ctx context.Context, path string) (*inside, error) {
 	t.Helper()
 	if insideWasm == nil {
-		insideWasm, insideCache = wasmbuild.StoreSQLite(t), wasmbuild.CacheDir(t)
+		insideWasm = wasmbuild.StoreSQLite(t)
+		insideCache = wasmbuild.CacheDir(t, insideWasm)
 	}
 	code, err := compileInside()
 	if err != nil {

@@ -124,7 +124,7 @@ func TestFileImports(t *testing.T) {
 }
 
 // What a guest with its own SQLite writes, a native store reads, and the other way round; each of them finds the
-// database in use while the other has it (Y4, Z2).
+// database in use while the other has it (Y4, Z2, C78, C79).
 func TestFileOneOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d", "states.sqlite")
 	path, err := sqlite.Resolve(path)

@@ -13,8 +13,6 @@ package host
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"pistate/schema"
@@ -77,28 +75,6 @@ func New(opts Options) (*Host, error) {
 		return nil, err
 	}
 	return &Host{engine: opts.Engine, compiler: c, extensions: map[*Extension]struct{}{}}, nil
-}
-
-// prepareCacheDir makes the directory, or checks that nobody else can put code into it.
-func prepareCacheDir(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	if !filepath.IsAbs(dir) {
-		return schema.Errorf(schema.Invalid, "cache directory %q is relative: give an absolute path", dir)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return schema.Errorf(schema.Storage, "cache directory: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return schema.Errorf(schema.Storage, "cache directory: %w", err)
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return schema.Errorf(schema.Invalid,
-			"cache directory %s has mode %04o: others can write to it, and its content is executed; use chmod go-w", dir, mode)
-	}
-	return nil
 }
 
 // Close refuses further loads and calls, waits for the calls that are running (each is bounded by its call

@@ -37,8 +37,8 @@ type StoreConfig struct {
 	CacheDir string
 
 	// MemoryPages is the most memory that the module's instance can have, in pages of 64 KiB, 65535 at most.
-	// What doesn't fit fails with [schema.Storage] or [schema.Limit], and the instance is made anew. Default 16384,
-	// which is 1 GiB: a value may have 64 MiB, and is copied a few times on its way.
+	// What doesn't fit fails with [schema.Storage] or [schema.Limit], and the instance is made anew. Default 32768,
+	// which is 2 GiB: a value may have 64 MiB, and is copied many times on its way; by store-sqlite.wasm most often.
 	MemoryPages uint32
 
 	// Incoherent lets a read of session state come from the cache without a look at whether another process
@@ -60,7 +60,7 @@ type StoreConfig struct {
 	AppVersion string // noted in a workflow database that is created; "": unknown
 }
 
-const defaultStorePages = 16384
+const defaultStorePages = 32768
 
 // withDefaults checks the configuration and fills it in.
 func (cfg StoreConfig) withDefaults() (StoreConfig, error) {
@@ -106,7 +106,7 @@ type WasmStore struct {
 // shares the file with native processes, or store-sqlite.wasm, which brings its own and has the file to
 // itself. Which one it is is told by what it imports. The code is compiled once and shared by all databases that
 // are open with it; opening a path again gives another handle of the same database, with the options of the
-// first.
+// first, whatever the later ones say.
 //
 // A session lock that this process holds through the native store is not respected by the module, nor the other
 // way round: each takes a lock of its own process for one that was left over. One process keeps a sessions
@@ -114,7 +114,8 @@ type WasmStore struct {
 //
 // ctx ends the compilation and the opening, not the store. The bytes must not be changed afterwards.
 //
-// Errors: [schema.Invalid] for a configuration that can't be and for what is no store module;
+// Errors: [schema.Invalid] for a configuration that can't be, for what is no store module, and for a path that is
+// open with another build of the module;
 // [schema.Incompatible] for a database with other tables or of another version; [schema.Busy] for one that
 // another process has to itself; [schema.Canceled], [schema.Corrupt], [schema.Storage].
 func OpenStore(ctx context.Context, wasm []byte, cfg StoreConfig) (*WasmStore, error) {
@@ -138,12 +139,22 @@ func OpenStore(ctx context.Context, wasm []byte, cfg StoreConfig) (*WasmStore, e
 	if err != nil {
 		return nil, err
 	}
-	in, err := db.enter(ctx) // makes the instance
+	return db.open(ctx)
+}
+
+// open makes a handle of a reference. An instance is made if there is none.
+func (d *storeDatabase) open(ctx context.Context) (s *WasmStore, err error) {
+	defer func() {
+		if s == nil { // the goroutine may also have ended in the embedder's clock
+			err = errors.Join(err, d.release())
+		}
+	}()
+	in, err := d.enter(ctx)
 	if err != nil {
-		return nil, errors.Join(err, db.release())
+		return nil, err
 	}
-	db.leave(in)
-	return &WasmStore{db: db}, nil
+	d.leave(in)
+	return &WasmStore{db: d}, nil
 }
 
 // Engine returns the store as the place where a [Host] keeps the state of its extensions. Close the host before
@@ -200,9 +211,11 @@ type storeDatabase struct {
 	refs int // guarded by storeDatabases.mu
 }
 
-// databaseKey tells which opened databases are the same one. Databases in memory never are.
+// databaseKey tells which opened databases are the same one. Databases in memory never are. Two instances that are lent
+// one database would take each other's session locks for left over, being of one process; what brings its own
+// SQLite keeps others out by itself.
 type databaseKey struct {
-	code           codeKey
+	kind           storeKind
 	database, path string
 }
 
@@ -213,7 +226,7 @@ var storeDatabases = struct {
 }{open: map[databaseKey]*storeDatabase{}}
 
 // acquireStoreDatabase returns the database of a configuration, with one more reference. It takes over the
-// reference of code.
+// reference of code. Of a database that is open, the code and the configuration are those that it was opened with.
 func acquireStoreDatabase(code *storeCode, cfg StoreConfig) (*storeDatabase, error) {
 	storeDatabases.mu.Lock()
 	defer storeDatabases.mu.Unlock()
@@ -223,6 +236,11 @@ func acquireStoreDatabase(code *storeCode, cfg StoreConfig) (*storeDatabase, err
 	}
 	key := fresh.key()
 	if d := storeDatabases.open[key]; d != nil {
+		if d.code.key.digest != code.key.digest {
+			return nil, errors.Join(
+				schema.Errorf(schema.Invalid, "%s is open in this process with another build of the store module: use the same, or close it first", cfg.Path),
+				code.release())
+		}
 		d.refs++
 		return d, code.release()
 	}
@@ -231,7 +249,7 @@ func acquireStoreDatabase(code *storeCode, cfg StoreConfig) (*storeDatabase, err
 }
 
 func (d *storeDatabase) key() databaseKey {
-	return databaseKey{d.code.key, d.cfg.Database, d.cfg.Path}
+	return databaseKey{d.code.kind, d.cfg.Database, d.cfg.Path}
 }
 
 // release gives one reference back; the last one closes the database.
@@ -239,7 +257,7 @@ func (d *storeDatabase) release() error {
 	storeDatabases.mu.Lock()
 	d.refs--
 	last := d.refs == 0
-	if last && !d.cfg.Memory {
+	if last && storeDatabases.open[d.key()] == d { // one in memory is not there
 		delete(storeDatabases.open, d.key())
 	}
 	storeDatabases.mu.Unlock()
@@ -258,7 +276,7 @@ func (d *storeDatabase) release() error {
 
 // enter waits for the turn and returns the instance, which it makes if there is none. The same goroutine must
 // give it back with leave.
-func (d *storeDatabase) enter(ctx context.Context) (_ *storeInstance, err error) {
+func (d *storeDatabase) enter(ctx context.Context) (in *storeInstance, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, notBegun(ctx)
 	}
@@ -267,13 +285,16 @@ func (d *storeDatabase) enter(ctx context.Context) (_ *storeInstance, err error)
 	case <-ctx.Done():
 		return nil, notBegun(ctx)
 	}
+	defer func() {
+		if in == nil { // the goroutine may also have ended in the embedder's clock
+			<-d.turn
+		}
+	}()
 	if d.closed {
-		<-d.turn
 		return nil, schema.Errorf(schema.Closed, "%s: the store is closed", d.cfg.Path)
 	}
 	if d.in == nil {
 		if d.in, err = d.code.newInstance(ctx, d.cfg); err != nil {
-			<-d.turn
 			return nil, err
 		}
 	}
@@ -282,7 +303,7 @@ func (d *storeDatabase) enter(ctx context.Context) (_ *storeInstance, err error)
 }
 
 func notBegun(ctx context.Context) error {
-	return schema.Errorf(schema.Canceled, "it was not begun: %w", context.Cause(ctx))
+	return schema.Errorf(schema.Canceled, "the call was not begun: %w", context.Cause(ctx))
 }
 
 // leave ends a call. An instance that trapped, or that was left in the middle of something, is not to be used again.

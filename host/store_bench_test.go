@@ -168,7 +168,7 @@ func BenchmarkStoreCommand(b *testing.B) {
 }
 
 // BenchmarkStoreOpen opens a database that is there already: the native store, and a module whose code is in the
-// cache directory and has to be read from there, as at the start of a process. Closing is not counted.
+// cache directory and has to be read from there, as at the start of a process (C80). Closing is not counted.
 func BenchmarkStoreOpen(b *testing.B) {
 	path := databasePath(b)
 	openStore(b, path).Close()
@@ -182,7 +182,7 @@ func BenchmarkStoreOpen(b *testing.B) {
 		wasm []byte
 	}{{"wasm", wasmbuild.Store(b)}, {"wasm-sqlite-file", wasmbuild.StoreSQLite(b)}} {
 		b.Run("engine="+module.name, func(b *testing.B) {
-			cfg := StoreConfig{Database: SessionsDatabase, Path: path, CacheDir: wasmbuild.CacheDir(b), MemoryPages: 1000}
+			cfg := StoreConfig{Database: SessionsDatabase, Path: path, CacheDir: wasmbuild.CacheDir(b, module.wasm), MemoryPages: 1000}
 			openAgain(b, func() (io.Closer, error) { return OpenStore(b.Context(), module.wasm, cfg) })
 		})
 	}

@@ -77,7 +77,7 @@ func TestStoreConfig(t *testing.T) {
 		"no path":          {wasm, StoreConfig{Database: SessionsDatabase}, "no database path"},
 		"relative":         {wasm, StoreConfig{Database: SessionsDatabase, Path: "states.sqlite"}, "absolute"},
 		"two places":       {wasm, StoreConfig{Database: SessionsDatabase, Path: path, Memory: true}, "memory"},
-		"no memory":        {wasm, StoreConfig{Database: SessionsDatabase, Memory: true, CacheDir: wasmbuild.CacheDir(t)}, "store-sqlite.wasm"},
+		"no memory":        {wasm, StoreConfig{Database: SessionsDatabase, Memory: true, CacheDir: wasmbuild.CacheDir(t, wasm)}, "store-sqlite.wasm"},
 		"pages":            {wasm, StoreConfig{Database: SessionsDatabase, Path: path, MemoryPages: 65536}, "65535"},
 		"cache bytes":      {wasm, StoreConfig{Database: SessionsDatabase, Path: path, CacheBytes: -1}, "negative"},
 		"cache directory":  {wasm, StoreConfig{Database: SessionsDatabase, Path: path, CacheDir: "here"}, "absolute"},

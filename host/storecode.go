@@ -114,7 +114,7 @@ func (c *storeCode) close() error {
 }
 
 // build compiles the module, checks that it is a store module, and makes what it imports. Of the caches the one
-// with a directory comes first; if it is damaged, that costs time and nothing else.
+// with a directory comes first.
 func (c *storeCode) build(ctx context.Context, wasm []byte) (err error) {
 	for _, cache := range c.compiler.caches {
 		if c.runtime != nil {

@@ -71,19 +71,22 @@ const scratchBytes = 64 << 10
 type window struct{ ptr, size uint32 }
 
 // newInstance makes an instance and opens its database.
-func (c *storeCode) newInstance(ctx context.Context, cfg StoreConfig) (*storeInstance, error) {
+func (c *storeCode) newInstance(ctx context.Context, cfg StoreConfig) (started *storeInstance, err error) {
 	in := &storeInstance{cfg: cfg, printed: printed{limit: printedByStore}}
 	switch {
 	case c.kind == sqliteLent:
-		var err error
 		if in.sql, err = sqlite.NewLender(cfg.Path); err != nil {
 			return nil, err
 		}
 	case !cfg.Memory:
 		in.file = newGrantedFile(cfg.Path)
 	}
+	defer func() {
+		if started == nil { // the goroutine may also have ended in the embedder's clock
+			in.discard()
+		}
+	}()
 	if err := in.start(ctx, c); err != nil {
-		in.discard()
 		return nil, err
 	}
 	return in, nil

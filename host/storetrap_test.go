@@ -258,7 +258,7 @@ func TestStoreFirstOpeners(t *testing.T) { // S5
 			wg.Go(func() {
 				var s state
 				if i%2 == 0 {
-					s = sessionState(t, openWasmStore(t, wasmbuild.Store(t), StoreConfig{Path: path, MemoryPages: uint32(5000 + i)}), "p")
+					s = sessionState(t, separateStore(t, wasmbuild.Store(t), StoreConfig{Path: path}), "p")
 				} else {
 					s = stateOf(t, path, "p", sessionstate.ScopeSession)
 				}
@@ -354,8 +354,12 @@ func TestStoreImportsIgnoreUpperHalves(t *testing.T) {
 	if n := call(abi.HostModule, abi.BranchKey, uint64(text), 1<<31, uint64(buf), 100); n != int64(abi.Number(schema.Invalid)) {
 		t.Errorf("a leaf beyond the memory: %d", n)
 	}
-	if n := call(abi.SQLModule, abi.Beside, 1<<32-1, 1<<32-1); n != badWindow {
+	if n := call(abi.SQLModule, abi.Beside, 1<<32-1, 1<<32-1); n != abi.CodeBase+int64(abi.Number(schema.Invalid)) {
 		t.Errorf("a buffer beyond the memory: %d", n)
+	}
+	n := call(abi.SQLModule, abi.ErrorText, uint64(buf), 100)
+	if why, err := in.take(buf, uint32(n)); !strings.Contains(string(why), "do not lie in the memory") || err != nil {
+		t.Errorf("of the buffer beyond the memory it says %q, %v", why, err)
 	}
 }
 

@@ -29,6 +29,9 @@ func (c fixedContext) SessionID() string { return c.id }
 func (c fixedContext) Leaf() string      { return c.leaf }
 func (c fixedContext) Tree() Tree        { return c.tree }
 
+// CheckSessionID returns an [schema.Invalid] error unless id can name a session.
+func CheckSessionID(id string) error { return checkID("session id", id) }
+
 // checkID refuses an id that can't be a key: empty, not UTF-8, or with a NUL byte.
 func checkID(what, id string) error {
 	switch {
@@ -46,7 +49,7 @@ func (s *State) branchOf(sc SessionContext) (branch string, keyed bool, err erro
 	if err := s.store.checkOpen(); err != nil {
 		return "", false, err
 	}
-	if err := checkID("session id", sc.SessionID()); err != nil {
+	if err := CheckSessionID(sc.SessionID()); err != nil {
 		return "", false, err
 	}
 	if s.scope == ScopeSession {

@@ -2,6 +2,7 @@ package sessionstate
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"pistate/schema"
@@ -36,7 +37,7 @@ type forest struct {
 
 type treeNode struct {
 	id     string
-	line   int   // where the entry was last declared
+	line   int   // where the entry was last declared; 0: not in a file
 	parent int32 // a node, noParent or absent
 	kids   int32 // how many entries name this node as parent, whether it is present or not
 	chain  int32 // or unplaced
@@ -326,8 +327,8 @@ func (f *forest) parentKey(key string) (string, bool, error) {
 	return f.nodes[f.top(p)].id, true, nil
 }
 
-// cycleError names the cycle's entries and the latest place at which one of them was declared, which is where
-// it was closed or later.
+// cycleError names the cycle's entries and, in a file, the latest line at which one of them was declared, which is
+// where it was closed or later.
 func (f *forest) cycleError() error {
 	const most = 6
 	line := 0
@@ -341,6 +342,10 @@ func (f *forest) cycleError() error {
 	if len(f.cycle) > most {
 		names = append(names, "...")
 	}
-	return schema.Errorf(schema.Corrupt, "line %d: the parents of %d entries lead in a circle: %s",
-		line, len(f.cycle), strings.Join(names, ", "))
+	place := ""
+	if line > 0 {
+		place = fmt.Sprintf("line %d: ", line)
+	}
+	return schema.Errorf(schema.Corrupt, "%sthe parents of %d entries lead in a circle: %s",
+		place, len(f.cycle), strings.Join(names, ", "))
 }

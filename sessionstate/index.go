@@ -19,7 +19,6 @@ import (
 type Index struct {
 	mu   sync.RWMutex
 	tree forest
-	adds int
 }
 
 // NewIndex returns an empty Index.
@@ -37,8 +36,7 @@ func (x *Index) Add(id, parentID string) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.adds++
-	x.tree.add([]byte(id), []byte(parentID), x.adds)
+	x.tree.add([]byte(id), []byte(parentID), 0)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -331,5 +332,20 @@ func TestIndexConcurrently(t *testing.T) {
 	wg.Wait()
 	if x.Len() != 4*500 {
 		t.Errorf("%d entries, want 2000", x.Len())
+	}
+}
+
+// An Index knows no lines, and names none.
+func TestIndexCycleHasNoLine(t *testing.T) {
+	x := NewIndex()
+	for _, e := range [][2]string{{"a", "c"}, {"b", "a"}, {"c", "b"}} {
+		if err := x.Add(e[0], e[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := x.BranchKey("a")
+	expectCode(t, err, schema.Corrupt, `the parents of 3 entries lead in a circle: `)
+	if strings.Contains(err.Error(), "line") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -87,7 +87,7 @@ type holdKey struct {
 //
 // Errors: [schema.Locked] with a [*LockError] if somebody else holds the lock; what fn returns.
 func (st *Store) Hold(ctx context.Context, sessionID string, fn func(context.Context) error) (err error) {
-	if err := checkID("session id", sessionID); err != nil {
+	if err := CheckSessionID(sessionID); err != nil {
 		return err
 	}
 	if err := st.checkOpen(); err != nil {

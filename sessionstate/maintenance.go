@@ -52,7 +52,7 @@ func checkRows(rx *sqlite.Rx, report func(string, ...any)) error {
 		if err := CheckPluginID(plugin); err != nil {
 			complain(err)
 		}
-		if err := checkID("session id", session); err != nil {
+		if err := CheckSessionID(session); err != nil {
 			complain(err)
 		}
 		switch value := r.Bytes(4); {

@@ -151,7 +151,7 @@ func (st *Store) Refresh() {
 // person who knows that the holder is gone. A Hold of this session that is still going on fails at its next
 // write with [schema.StaleClaim].
 func (st *Store) ForceRefresh(ctx context.Context, sessionID string) error {
-	if err := checkID("session id", sessionID); err != nil {
+	if err := CheckSessionID(sessionID); err != nil {
 		return err
 	}
 	if err := st.checkOpen(); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -143,7 +145,7 @@ func (d *draft) definition(definition json.RawMessage) (name string, c *content)
 	}
 	var form definitionForm
 	if err := jsonv2.Unmarshal(c.bytes, &form); err != nil { // unlike the first version, it takes names as they are
-		d.invalid("definition: %w", err)
+		d.fail(misread("definition", err))
 		return "", c
 	}
 	d.fail(checkID("definition: name", form.Name))
@@ -196,7 +198,7 @@ func parseExpectedOutput(value []byte) (expected ExpectedOutput, maxChars int64,
 	limit, limited := object["maxChars"]
 	delete(object, "kind")
 	delete(object, "maxChars")
-	for name := range object {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		return "", 0, schema.Errorf(schema.Invalid, "expectedOutput: an assistant message has kind and maxChars, and no %q", name)
 	}
 	if !limited {

@@ -69,6 +69,28 @@ func TestDefinitionForm(t *testing.T) { // D1
 	}
 }
 
+// What is wrong with a definition is said in the protocol's words, and in the same ones each time: every build
+// answers the same.
+func TestDefinitionProblems(t *testing.T) { // D1
+	f := newFlow(t)
+	assistant := agentOf(`{"kind":"assistant-message","d":1,"b":1,"a":1,"c":1,"e":1}`)
+	for definition, want := range map[string]string{
+		`{"name":"d","nodes":{}}`:          "definition.nodes: an array is expected, not an object",
+		`{"name":7}`:                       "definition.name: a string is expected, not a number",
+		`{"name":"d","nodes":[1]}`:         "definition.nodes[0]: an object is expected, not a number",
+		`{"name":"d","nodes":[{"id":{}}]}`: "definition.nodes[0].id: a string is expected, not an object",
+		`[]`:                               "definition: an object is expected, not an array",
+		string(assistant):                  `no "a"`,
+	} {
+		for range 3 {
+			_, err := Do(t.Context(), f.Store, Permit{Actor: host1}, RegisterDefinition{json.RawMessage(definition)})
+			if wantCode(t, err, schema.Invalid); !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", definition, err, want)
+			}
+		}
+	}
+}
+
 func TestDefinitionsAreImmutable(t *testing.T) { // D1, W5
 	f := newFlow(t)
 	before := dump(t, f.Path())

@@ -58,7 +58,7 @@ func command[C Command[R], R any]() Endpoint {
 		Result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, s *Store, call call) (acceptance, error) {
 			var cmd C
-			if err := decode(call.args, "args", &cmd); err != nil {
+			if err := Decode(call.args, "args", &cmd); err != nil {
 				return acceptance{}, err
 			}
 			var whole Command[R] = cmd
@@ -87,7 +87,7 @@ func query[A, R any](op Op, does string, ask func(context.Context, *Queries, A) 
 		Result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, s *Store, call call) (acceptance, error) {
 			var args A
-			if err := decode(call.args, "args", &args); err != nil {
+			if err := Decode(call.args, "args", &args); err != nil {
 				return acceptance{}, err
 			}
 			result, err := ask(ctx, &s.Queries, args)
@@ -122,7 +122,7 @@ func (s *Store) dispatch(ctx context.Context, text []byte) (e *Endpoint, answer 
 		return nil, answer, schema.Errorf(schema.Limit, "the request has %d bytes; at most %d are possible", len(text), MaxRequestBytes)
 	}
 	var r request
-	if err := decode(text, "", &r); err != nil {
+	if err := Decode(text, "", &r); err != nil {
 		return nil, answer, err
 	}
 	e = endpointOf[r.Op]

@@ -36,13 +36,18 @@ func refuseNull(d *jsontext.Decoder, into any) error {
 	return errNull
 }
 
-// decode reads the JSON text of a request, or of the part of it that is at a path. Errors: [schema.Invalid]
-// with the path of what is wrong.
-func decode(text []byte, path string, into any) error {
-	err := json2.Unmarshal(text, into, strict)
-	if err == nil {
-		return nil
+// Decode reads the JSON text of a request, or of the part of it that is at a path, as strictly as [Store.Dispatch]: for
+// who answers other operations in the same envelope. Errors: [schema.Invalid] with the path of what is wrong.
+func Decode(text []byte, path string, into any) error {
+	if err := json2.Unmarshal(text, into, strict); err != nil {
+		return misread(path, err)
 	}
+	return nil
+}
+
+// misread is the refusal of what the JSON package could not read at a path. That package words its own errors for
+// people who write Go, and otherwise in each process.
+func misread(path string, err error) error {
 	what := err.Error()
 	var semantic *json2.SemanticError
 	var syntactic *jsontext.SyntacticError
@@ -60,11 +65,17 @@ func decode(text []byte, path string, into any) error {
 	return schema.Errorf(schema.Invalid, "%s: %s", path, what)
 }
 
+// maxPath is how much of a path is spelled out, in bytes: nothing of ours is that deep.
+const maxPath = 200
+
 // joinPath spells a JSON pointer as people do: args.entries[3].line.
 func joinPath(path string, pointer jsontext.Pointer) string {
 	var b strings.Builder
 	b.WriteString(path)
 	for token := range pointer.Tokens() {
+		if b.Len() > maxPath {
+			return b.String() + "..."
+		}
 		switch {
 		case strings.Trim(token, digits) == "" && token != "":
 			fmt.Fprintf(&b, "[%s]", token)

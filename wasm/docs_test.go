@@ -22,7 +22,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// ABI.md gives every import under its exact signature and every number under its name, and no others.
+// G5: ABI.md gives every import under its exact signature and every number under its name, and no others.
 func TestPage(t *testing.T) {
 	page := read(t, "ABI.md")
 	var have []string
@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// The WIT file knows the functions that are not only there for the core form, and all codes in their order.
+// G5: the WIT file knows the functions that are not only there for the core form, and all codes in their order.
 func TestWIT(t *testing.T) {
 	wit := read(t, "pistate.wit")
 	core := map[string]bool{abi.Fetch: true, abi.ErrorMessage: true, abi.Fail: true}

@@ -12,11 +12,7 @@ const factWidth = 12
 
 // Fact prints a line with a name and what there is to say, unless that is nothing.
 func (e *Env) Fact(name string, value any) {
-	style := Plain
-	if s, ok := value.(Styled); ok {
-		value, style = s.Value, s.Style
-	}
-	text := cell(fmt.Sprint(value))
+	text, style := said(value)
 	if text == "" {
 		return
 	}
@@ -29,15 +25,20 @@ func (e *Env) Fact(name string, value any) {
 
 // Say is [Env.Fact] for what has to be read to its end: it takes as many lines as it needs.
 func (e *Env) Say(name string, value any) {
-	style := Plain
-	if s, ok := value.(Styled); ok {
-		value, style = s.Value, s.Style
-	}
-	text := cell(fmt.Sprint(value))
+	text, style := said(value)
 	if text == "" {
 		return
 	}
 	e.beside(Styled{name, Bold}, text, style, factWidth)
+}
+
+// said returns the text of a value, and how it is painted.
+func said(value any) (string, Style) {
+	style := Plain
+	if s, ok := value.(Styled); ok {
+		value, style = s.Value, s.Style
+	}
+	return cell(fmt.Sprint(value)), style
 }
 
 // Line prints pieces of text on one line, which is cut where it has to end.

@@ -44,8 +44,9 @@ var mayImport = map[string][]string{
 		"pistate/internal/cli", "pistate/internal/sqlite", "pistate/schema", "pistate/sessionstate", "pistate/store",
 		"pistate/store/hostlock",
 	},
-	"pistate/piw": {"pistate/piw/cli"},
-	"pistate/host/pihost": {
+	"pistate/piw":         {"pistate/piw/cli"},
+	"pistate/host/pihost": {"pistate/host/pihost/cli"},
+	"pistate/host/pihost/cli": {
 		"pistate/host", "pistate/internal/cli", "pistate/piw/cli", "pistate/schema", "pistate/sessionstate", "pistate/store",
 		"pistate/wasm/examples",
 	},

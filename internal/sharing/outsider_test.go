@@ -36,31 +36,20 @@ func (o *outsider) run(deadline time.Time) error {
 }
 
 func (o *outsider) live(deadline time.Time) error {
-	var stderr strings.Builder
-	cmd := exec.Command("sqlite3", "-batch", sessionsPath(o.dir))
-	cmd.Stderr = &stderr
-	stdin, err := cmd.StdinPipe()
+	p, err := start(exec.Command("sqlite3", "-batch", sessionsPath(o.dir)))
 	if err != nil {
 		return err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	defer cmd.Process.Kill()
-	lines := bufio.NewReader(stdout)
+	lines := bufio.NewReader(p.stdout)
 	ask := func(sql, answer string) (bool, error) {
-		if _, err := io.WriteString(stdin, sql+"\nSELECT 'over';\n"); err != nil {
-			return false, fmt.Errorf("%w\n%s", err, stderr.String())
+		if _, err := io.WriteString(p.stdin, sql+"\nSELECT 'over';\n"); err != nil {
+			return false, p.kill(err)
 		}
 		good := false
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {
-				return false, fmt.Errorf("%w\n%s", err, stderr.String())
+				return false, p.kill(err)
 			}
 			switch line = strings.TrimSpace(line); {
 			case line == "over":
@@ -94,18 +83,18 @@ func (o *outsider) live(deadline time.Time) error {
 	}
 	if time.Now().Before(deadline) && rand.IntN(2) == 0 {
 		// In the middle of a statement, whose outcome is then not known.
-		_, _ = io.WriteString(stdin, countOutside+"\n")
+		_, _ = io.WriteString(p.stdin, countOutside+"\n")
 		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
 		o.killed++
 		return nil
 	}
-	_ = stdin.Close()
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("%w\n%s", err, stderr.String())
+	_ = p.stdin.Close()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("%w\n%s", err, p.stderr.String())
 	}
-	for line := range strings.Lines(stderr.String()) {
+	for line := range strings.Lines(p.stderr.String()) {
 		if !strings.Contains(line, "database is locked") {
 			return fmt.Errorf("it says %s", strconv.Quote(line))
 		}

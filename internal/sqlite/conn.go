@@ -25,8 +25,9 @@ import (
 // busyTimeout is how long a statement waits for the lock of another connection (S2).
 const busyTimeout = 5 * time.Second
 
-// maxRow bounds a value, and a row with all its values, in bytes. Three copies of it, which is what
-// writing one takes, must fit into the memory of a connection; beyond that SQLite would fail in worse ways.
+// maxRow bounds a value, and a row with all its values, in bytes. Five copies of it, which is what overwriting one
+// takes in a table without rowids, must fit into the memory of a connection; beyond that SQLite would fail in worse
+// ways.
 const maxRow = 80 << 20
 
 // engine is an SQLite with one database open: in this process ([native]), or that of a host which lends it

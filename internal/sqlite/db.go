@@ -40,7 +40,7 @@ type DB struct {
 func (db *DB) Path() string { return db.path }
 
 // Write runs fn in an immediate transaction, and returns when its effects are durable, or undone. fn runs
-// at most once, on another goroutine, and must not use db itself. Calls that arrive while a transaction is
+// at most once, on this goroutine or another one, and must not use db itself. Calls that arrive while a transaction is
 // being made share the next one, each in its own savepoint: one of them failing leaves the others as they
 // are. When the transaction has committed, and before Write returns or any later transaction begins,
 // committed is called, if it isn't nil. A panic of either function reaches the caller of Write.
@@ -54,9 +54,9 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error, committed func()) e
 	return db.queue.do(ctx, &op{fn: fn, committed: committed})
 }
 
-// commit runs one batch of operations in one transaction. Those who wait for it go on when it has let go of
+// commit runs one batch of at most so many operations in one transaction. Those who wait for it go on when it has let go of
 // the connection, so that none of them has to wait for that too.
-func (db *DB) commit(q *queue) {
+func (db *DB) commit(q *queue, most int) {
 	var done []*op
 	defer func() { release(done) }()
 	db.mu.Lock()
@@ -68,7 +68,7 @@ func (db *DB) commit(q *queue) {
 		finish(done, err)
 		return
 	}
-	batch := q.take(maxBatch)
+	batch := q.take(most)
 	outcome := errGone
 	defer func() { // also when an operation ends this goroutine
 		outcome = join(outcome, db.writer.rollback())

@@ -181,9 +181,6 @@ func (v *grantedVFS) Beside() (exists bool, names []string, err error) {
 	}
 }
 
-// maxBeside bounds the list of names, in bytes.
-const maxBeside = 64 << 20
-
 // forget ends the use of the database.
 func (v *grantedVFS) forget() { *v = grantedVFS{port: v.port} }
 

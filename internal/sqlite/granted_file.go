@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
@@ -92,10 +91,7 @@ func (g *GrantedFile) Refuse(err error) int64 {
 
 // fail keeps the text of an error and returns its number.
 func (g *GrantedFile) fail(err error, unknown sqlite3.ExtendedErrorCode) int64 {
-	g.text = strings.ToValidUTF8(err.Error(), "\uFFFD")
-	if len(g.text) > maxText {
-		g.text = strings.ToValidUTF8(g.text[:maxText], "")
-	}
+	g.text = boundedText(err)
 	_, said := failureOf(err)
 	_, coded := errors.AsType[*schema.Error](err)
 	switch {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
@@ -167,7 +166,7 @@ func TestGrantedModes(t *testing.T) {
 func helpGrantedModes(args []string) error {
 	var umask int
 	fmt.Sscan(args[0], &umask)
-	syscall.Umask(umask)
+	setUmask(umask)
 	for _, old := range []bool{false, true} {
 		path := filepath.Join(args[1], fmt.Sprint("made", old), "x.db")
 		if old {

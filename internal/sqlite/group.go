@@ -19,43 +19,90 @@ type op struct {
 	begun     bool
 	err       error
 	panicked  any
-	done      chan struct{}
+	done      chan struct{} // closed when it is over; nil for the operation of a caller that leads
 }
 
 // queue gathers operations that arrive while a transaction is being made, so that they share the next one
 // and its sync. A goroutine runs only while there is work.
 type queue struct {
-	run func(*queue) // takes a batch and makes one transaction of it
+	run func(q *queue, most int) // makes one transaction of at most so many operations
 
 	mu      sync.Mutex
 	waiting []*op
 	running bool
 }
 
+// do runs an operation and returns its outcome. A caller that finds nothing running leads: it makes a transaction
+// of its operation itself, so that no goroutine has to be started and waited for. A caller whose context can end
+// never does, as it must be able to leave while the connection is waited for.
 func (q *queue) do(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return canceled(err)
 	}
-	o.done = make(chan struct{})
-	q.mu.Lock()
-	q.waiting = append(q.waiting, o)
-	if !q.running {
-		q.running = true
-		go q.drain()
-	}
-	q.mu.Unlock()
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		if q.withdraw(o) {
-			return canceled(ctx.Err())
-		}
-		<-o.done
+	if q.enter(o, ctx.Done() == nil) {
+		q.lead()
+	} else if !q.wait(ctx, o) {
+		return canceled(ctx.Err())
 	}
 	if o.panicked != nil {
 		panic(o.panicked)
 	}
 	return o.err
+}
+
+// enter puts an operation into the queue. It reports whether its caller leads, which it does if it can and
+// nothing is running.
+func (q *queue) enter(o *op, canLead bool) (leads bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	leads = canLead && !q.running
+	if !leads {
+		o.done = make(chan struct{})
+	}
+	q.waiting = append(q.waiting, o)
+	if !leads && !q.running {
+		go q.drain()
+	}
+	q.running = true
+	return leads
+}
+
+// lead makes one transaction of the one operation that waited. Those of others are not run here: what they do to
+// the goroutine that they run on must not happen to this one's caller.
+func (q *queue) lead() {
+	defer q.handOn()
+	q.run(q, 1)
+}
+
+// drain makes transactions until there is nothing to do.
+func (q *queue) drain() {
+	defer q.handOn()
+	for q.len() > 0 {
+		q.run(q, maxBatch)
+	}
+}
+
+// handOn leaves what waits to another goroutine, also when an operation ends this one (runtime.Goexit, which is
+// what a failing test does).
+func (q *queue) handOn() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.running = len(q.waiting) > 0; q.running {
+		go q.drain()
+	}
+}
+
+// wait waits until an operation is over. It reports false for one that was withdrawn as its context has ended.
+func (q *queue) wait(ctx context.Context, o *op) bool {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if q.withdraw(o) {
+			return false
+		}
+		<-o.done
+	}
+	return true
 }
 
 func canceled(err error) error {
@@ -72,27 +119,6 @@ func (q *queue) withdraw(o *op) bool {
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
 	return true
-}
-
-// drain makes transactions until there is nothing to do. An operation may end the goroutine
-// (runtime.Goexit, which is what a failing test does); then another one goes on.
-func (q *queue) drain() {
-	idle := false
-	defer func() {
-		if !idle {
-			go q.drain()
-		}
-	}()
-	for {
-		q.mu.Lock()
-		if idle = len(q.waiting) == 0; idle {
-			q.running = false
-			q.mu.Unlock()
-			return
-		}
-		q.mu.Unlock()
-		q.run(q)
-	}
 }
 
 func (q *queue) len() int {
@@ -179,7 +205,9 @@ func finish(batch []*op, err error) {
 // release lets those go on who wait for operations that have been finished.
 func release(batch []*op) {
 	for _, o := range batch {
-		close(o.done)
+		if o.done != nil {
+			close(o.done)
+		}
 	}
 }
 

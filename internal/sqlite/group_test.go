@@ -60,7 +60,7 @@ func running(db *DB) bool {
 func counted(db *DB) *int {
 	n := new(int)
 	run := db.queue.run
-	db.queue.run = func(q *queue) { *n++; run(q) }
+	db.queue.run = func(q *queue, most int) { *n++; run(q, most) }
 	return n
 }
 
@@ -123,19 +123,22 @@ func TestGroupFailsAlone(t *testing.T) {
 	}
 }
 
-// A panic of a write alone reaches its caller, with its value, and undoes the write.
+// A panic of a write alone reaches its caller, with its value, and undoes the write: whether the caller makes the
+// transaction itself, as it does if its context never ends, or not.
 func TestPanicReachesCaller(t *testing.T) {
 	db := openTest(t, filepath.Join(tempDir(t), "x.db"))
 	value := errors.New("the value")
-	func() {
-		defer func() {
-			if p := recover(); p != value {
-				t.Errorf("recovered %v", p)
-			}
+	for _, ctx := range []context.Context{t.Context(), context.Background()} {
+		func() {
+			defer func() {
+				if p := recover(); p != value {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			_ = db.Write(ctx, func(tx *Tx) error { _ = put("a")(tx); panic(value) }, nil)
+			t.Error("it came back")
 		}()
-		_ = db.Write(t.Context(), func(tx *Tx) error { _ = put("a")(tx); panic(value) }, nil)
-		t.Error("it came back")
-	}()
+	}
 	must(t, insert(t.Context(), db, "b"))
 	if got := names(t, db); got != "b" {
 		t.Errorf("kept %q", got)
@@ -159,6 +162,63 @@ func TestGoexit(t *testing.T) {
 	must(t, insert(t.Context(), db, "d"))
 	if got := names(t, db); got != "c d" {
 		t.Errorf("kept %q", got)
+	}
+}
+
+// A caller that makes its transaction itself may end its goroutine in there. That undoes its write, and those that
+// have come meanwhile go on.
+func TestGoexitOfLeader(t *testing.T) {
+	db := openTest(t, filepath.Join(tempDir(t), "x.db"))
+	begun, gate, gone, followed := make(chan bool), make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		defer close(gone)
+		err := db.Write(context.Background(), func(tx *Tx) error {
+			must(t, put("a")(tx))
+			close(begun)
+			<-gate
+			runtime.Goexit()
+			return nil
+		}, func() { t.Error("it was committed") })
+		t.Errorf("it came back with %v", err)
+	}()
+	<-begun
+	go func() { followed <- insert(context.Background(), db, "b") }()
+	eventually(t, "queueing", func() bool { return waiting(db) == 1 })
+	close(gate)
+	<-gone
+	must(t, <-followed)
+	must(t, insert(context.Background(), db, "c"))
+	if got := names(t, db); got != "b c" {
+		t.Errorf("kept %q", got)
+	}
+	eventually(t, "an end", func() bool { return !running(db) })
+}
+
+// A caller that makes its transaction itself makes that of nobody else: what waits goes on without it.
+func TestLeaderIsAlone(t *testing.T) {
+	db := openTest(t, filepath.Join(tempDir(t), "x.db"))
+	transactions := counted(db)
+	release, begun, led := make(chan bool), make(chan bool), make(chan error)
+	errs := make(chan error)
+	go func() {
+		led <- db.Write(context.Background(), func(*Tx) error {
+			close(begun)
+			eventually(t, "queueing", func() bool { return waiting(db) == 2 })
+			return nil
+		}, nil)
+	}()
+	<-begun
+	for _, name := range []string{"a", "b"} {
+		go func() {
+			errs <- db.Write(context.Background(), func(tx *Tx) error { <-release; return put(name)(tx) }, nil)
+		}()
+	}
+	must(t, <-led) // though the others can't end yet
+	close(release)
+	must(t, <-errs)
+	must(t, <-errs)
+	if *transactions != 2 {
+		t.Errorf("%d transactions, want 2", *transactions)
 	}
 }
 
@@ -246,6 +306,22 @@ func TestCanceledWrite(t *testing.T) {
 	if waiting(db) != 0 {
 		t.Error("something is left")
 	}
+}
+
+// A write that finds nothing running, but the database busy, can still be given up.
+func TestCanceledWhileBusy(t *testing.T) {
+	path := filepath.Join(tempDir(t), "x.db")
+	db, other := openTest(t, path), raw(t, path, "BEGIN IMMEDIATE")
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error)
+	go func() {
+		errs <- db.Write(ctx, func(*Tx) error { return errors.New("it was begun") }, nil)
+	}()
+	eventually(t, "waiting", func() bool { return waiting(db) == 1 && running(db) })
+	cancel()
+	wantCode(t, <-errs, schema.Canceled)
+	must(t, other.Exec("ROLLBACK"))
+	must(t, insert(t.Context(), db, "a"))
 }
 
 // Many writers of one process and their readers: nothing is lost, nothing is seen twice.

@@ -5,6 +5,7 @@ package sqlite
 import (
 	"context"
 	"math"
+	"strings"
 
 	"pistate/schema"
 	"pistate/wasm/abi"
@@ -59,13 +60,26 @@ func (l *Lender) Revoke() error {
 	return err
 }
 
+// Refuse keeps the text of an error that was found before anything of the database was asked for, such as a window
+// outside the guest's memory, and returns its result.
+func (l *Lender) Refuse(err error) int64 { return int64(l.fail(err)) }
+
 // fail remembers why a call failed, and returns its result.
 func (l *Lender) fail(err error) int32 {
-	l.text = err.Error()
+	l.text = boundedText(err)
 	if f, ok := failureOf(err); ok {
-		l.text = f.Error() // the guest adds the path and the advice
+		l.text = boundedText(f) // the guest adds the path and the advice
 	}
 	return result(err)
+}
+
+// boundedText returns what crosses of an error's text: UTF-8, and at most maxText bytes.
+func boundedText(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") // without the character that the cut went through
+	}
+	return text
 }
 
 // handle returns a new handle, 0 if there are no more.
@@ -302,7 +316,7 @@ func (l *Lender) Beside(buf []byte) int64 {
 
 // Error gives the text of the last failure, at most 4096 bytes; if that is more than buf has, nothing was written.
 func (l *Lender) Error(buf []byte) int64 {
-	return give(buf, []byte(l.text[:min(len(l.text), maxText)]))
+	return give(buf, []byte(l.text))
 }
 
 func give(buf, data []byte) int64 {

@@ -60,6 +60,7 @@ func newLoan(c *native, r *Reader) (*loan, error) {
 	if err == nil {
 		c.db.Limit(sqlite3.LIMIT_ATTACHED, 0)
 		c.db.Limit(sqlite3.LIMIT_SQL_LENGTH, maxSQL)
+		c.db.Limit(sqlite3.LIMIT_LIKE_PATTERN_LENGTH, maxPattern)
 		err = c.try(func() error { return c.db.SetAuthorizer(n.authorize) })
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ package sqlite
 import (
 	"context"
 	"strings"
+	"unsafe"
 
 	"pistate/schema"
 )
@@ -28,6 +29,7 @@ type lent struct {
 	path   string
 	ctx    context.Context
 	stmts  map[string]*lentStmt
+	recent recentStmts
 
 	params  []byte  // room for the next parameters
 	pages   []*page // room for the next answers: one for each level of nested queries
@@ -137,7 +139,11 @@ func (l *lent) script(sql string) error {
 
 // stmt returns the prepared form of sql, until done.
 func (l *lent) stmt(sql string) (*lentStmt, error) {
-	s := l.stmts[sql]
+	s := l.recent.find(sql)
+	if s == nil {
+		s = l.stmts[sql]
+		l.recent.note(sql, s)
+	}
 	if s != nil && !s.used {
 		s.used = true
 		return s, nil
@@ -152,6 +158,30 @@ func (l *lent) stmt(sql string) (*lentStmt, error) {
 		l.stmts[strings.Clone(sql)] = s
 	}
 	return s, nil
+}
+
+// recentStmts finds kept statements by where their texts lie: most are constants, and the same one need not be read
+// again for each use.
+type recentStmts [32]struct {
+	sql  string // which keeps other texts from its place
+	stmt *lentStmt
+}
+
+func (r *recentStmts) slot(sql string) int {
+	return int(uintptr(unsafe.Pointer(unsafe.StringData(sql))) / 16 % uintptr(len(r)))
+}
+
+func (r *recentStmts) find(sql string) *lentStmt {
+	slot := &r[r.slot(sql)]
+	if len(slot.sql) != len(sql) || unsafe.StringData(slot.sql) != unsafe.StringData(sql) {
+		return nil
+	}
+	return slot.stmt
+}
+
+func (r *recentStmts) note(sql string, s *lentStmt) {
+	slot := &r[r.slot(sql)]
+	slot.sql, slot.stmt = sql, s
 }
 
 // done makes a statement ready for its next use.

@@ -59,19 +59,22 @@ const (
 	roleParam = "pistate_role"
 )
 
-// The memory of a connection that checks is address space that is reserved, and used as needed.
+// The memory of a connection is address space that is reserved, and used as needed. When it is used up SQLite fails
+// inside, and the connection is lost: there must be more than the largest write takes, which holds the old row and
+// the new one several times.
 const (
+	workMemory  = 512 << 20 // bytes
 	checkMemory = 1 << 30   // bytes
 	checkCache  = 200 << 10 // KiB
 )
 
 // openNative opens what a URI names. The context is used until the caller sets another one.
 func openNative(ctx context.Context, path, uri string, o opening) (*native, error) {
-	opened := ctx
+	memory := int64(workMemory)
 	if o.check {
-		opened = sqlite3.WithMaxMemory(ctx, checkMemory)
+		memory = checkMemory
 	}
-	db, err := start(opened, uri)
+	db, err := start(sqlite3.WithMaxMemory(ctx, memory), uri)
 	if err != nil {
 		return nil, translate(path, reported(err))
 	}
@@ -135,7 +138,12 @@ func (c *native) try(call func() error) (err error) {
 		}
 	}()
 	if err := call(); err != nil {
-		return translate(c.path, reported(err))
+		err = reported(err)
+		// SQLite says BUSY as well when it has given up waiting for a lock because the context is over.
+		if over := c.db.GetInterrupt().Err(); over != nil && errors.Is(err, codeBusy) {
+			err = &failure{codeInterrupted, over}
+		}
+		return translate(c.path, err)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -33,7 +32,7 @@ func helpUmask(args []string) error {
 		return err
 	}
 	dir := args[1]
-	syscall.Umask(int(umask))
+	setUmask(int(umask))
 	ctx := context.Background()
 	path := filepath.Join(dir, "a", "b", "x.db")
 	db, err := Open(ctx, path, testSchema)
@@ -116,7 +115,7 @@ func TestModesOfExistingFiles(t *testing.T) {
 func TestNoRegularFile(t *testing.T) {
 	dir := tempDir(t)
 	pipe := filepath.Join(dir, "pipe")
-	must(t, syscall.Mkfifo(pipe, 0o600))
+	makePipe(t, pipe)
 	for _, path := range []string{dir, pipe, "/dev/zero"} {
 		before := files(t, dir)
 		_, err := Open(t.Context(), path, testSchema)

@@ -19,12 +19,15 @@ import (
 
 // The tags of packed values.
 const (
-	tagNull byte = iota
-	tagInteger
-	tagReal
-	tagText
-	tagBlob
+	tagNull    = abi.TagNull
+	tagInteger = abi.TagInteger
+	tagReal    = abi.TagReal
+	tagText    = abi.TagText
+	tagBlob    = abi.TagBlob
 )
+
+// maxBeside bounds the list of names beside a database, in bytes.
+const maxBeside = 64 << 20
 
 // headerSize is the size of an answer without rows, in bytes.
 const headerSize = 16
@@ -178,7 +181,7 @@ func lengthOf(arg any) int {
 
 // Results below zero are failures: minus a result code of SQLite, or the number that wasm/abi gives one of the
 // product's codes, moved out of the way of those.
-const codeOffset = -65536
+const codeOffset = abi.CodeBase
 
 // result returns the number of a failure.
 func result(err error) int32 {

@@ -85,18 +85,3 @@ func must(tb testing.TB, build func() ([]byte, error)) []byte {
 	}
 	return wasm
 }
-
-// CacheDir returns the directory in which the tests of all packages keep the code that wazero makes of the
-// modules, from one run to the next: compiling store-sqlite.wasm takes half a minute.
-func CacheDir(tb testing.TB) string {
-	tb.Helper()
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return tb.TempDir() // nowhere to keep it
-	}
-	dir := filepath.Join(base, "pistate", "wazero-test")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		tb.Fatal(err)
-	}
-	return dir
-}

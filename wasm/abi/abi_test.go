@@ -10,7 +10,7 @@ import (
 	"pistate/schema"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden file: only ever to add lines")
+var update = flag.Bool("update", false, "rewrite the golden files: only ever to add lines")
 
 // The wire never changes: names, signatures and numbers are those that the golden file has had since the
 // first version.
@@ -26,9 +26,13 @@ func TestFrozen(t *testing.T) {
 	for _, n := range numbers {
 		fmt.Fprintf(&b, "number %d %s\n", n.number, n.code)
 	}
-	const golden = "testdata/abi.golden"
+	wantGolden(t, "testdata/abi.golden", b.String())
+}
+
+func wantGolden(t *testing.T, golden, have string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+		if err := os.WriteFile(golden, []byte(have), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,8 +40,8 @@ func TestFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.String() != string(want) {
-		t.Errorf("the ABI is\n%s\nand was\n%s\nA new line may be added (go test ./wasm/abi -update); no line may change.", b.String(), want)
+	if have != string(want) {
+		t.Errorf("the ABI is\n%s\nand was\n%s\nA new line may be added (go test ./wasm/abi -update); no line may change.", have, want)
 	}
 }
 

@@ -69,8 +69,8 @@ const (
 // Results of SQLModule and FileModule that are no numbers of a code: minus an extended result code of SQLite
 // down to SQLiteLast, and below that a code's number on top of CodeBase.
 const (
-	SQLiteLast int64 = -65535
-	CodeBase   int64 = -65536
+	SQLiteLast = -65535
+	CodeBase   = -65536
 )
 
 // The tags of packed values: the rows of Run and Next, the parameters of Run, what Beside gives and what

@@ -2,7 +2,6 @@ package abi
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -31,19 +30,7 @@ func TestStoreFrozen(t *testing.T) {
 	for _, n := range numbers {
 		fmt.Fprintf(&b, "result %d %s\n", CodeBase+int64(n.number), n.code)
 	}
-	const golden = "testdata/store.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("the ABI is\n%s\nand was\n%s\nA new line may be added (go test ./wasm/abi -update); no line may change.", b.String(), want)
-	}
+	wantGolden(t, "testdata/store.golden", b.String())
 }
 
 // Within one module no name occurs twice, and a function that gives bytes, and only such a one, returns an i64.

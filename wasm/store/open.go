@@ -36,7 +36,7 @@ func (r *reactor) open(ptr, size uint32) (n int64) {
 
 func (r *reactor) opening(text []byte) (err error) {
 	var c config
-	if err := decode(text, "open", &c); err != nil {
+	if err := store.Decode(text, "open", &c); err != nil {
 		return err
 	}
 	if r.sessions != nil || r.workflow != nil {

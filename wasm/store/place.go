@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/binary"
-	"strings"
-	"unicode/utf8"
 
 	"pistate/schema"
 	"pistate/sessionstate"
@@ -69,7 +67,7 @@ func (r *reactor) goTo(plugin, session, leaf span, tree int32) error {
 	if err := r.take(&p.id, session); err != nil {
 		return err
 	}
-	if err := checkSession(p.id); err != nil {
+	if err := sessionstate.CheckSessionID(p.id); err != nil {
 		return err
 	}
 	if err := r.take(&p.leaf, leaf); err != nil {
@@ -130,17 +128,6 @@ func (r *reactor) mustHaveSessions() error {
 	return nil
 }
 
-// checkSession refuses what can't be a session id.
-func checkSession(id string) error {
-	switch {
-	case id == "":
-		return schema.Errorf(schema.Invalid, "the session id is empty")
-	case !utf8.ValidString(id), strings.ContainsRune(id, 0):
-		return schema.Errorf(schema.Invalid, "the session id %.100q is not valid UTF-8 text without zero bytes", id)
-	}
-	return nil
-}
-
 // noEntries is the tree of a session of which the instance knows none.
 var noEntries = sessionstate.NewIndex()
 
@@ -188,7 +175,7 @@ func (r *reactor) entriesOf(session, list span) (id string, ids []string, err er
 	if err := r.take(&id, session); err != nil {
 		return "", nil, err
 	}
-	if err := checkSession(id); err != nil {
+	if err := sessionstate.CheckSessionID(id); err != nil {
 		return "", nil, err
 	}
 	b, err := r.window(list.ptr, list.n)
@@ -218,7 +205,7 @@ func (r *reactor) forget(session span) (n int64) {
 	var id string
 	err := r.take(&id, session)
 	if err == nil {
-		err = checkSession(id)
+		err = sessionstate.CheckSessionID(id)
 	}
 	if err != nil {
 		return r.failure(err)

@@ -44,14 +44,14 @@ func TestOpenRefusals(t *testing.T) {
 	c := newCaller(t, nil)
 	for _, test := range []struct{ config, want string }{
 		{``, "open"},
-		{`null`, "database"},
+		{`null`, "leave it out"},
 		{`{}`, "database"},
 		{`[]`, "open"},
 		{`{"database":"other","name":"/x"}`, "other"},
 		{`{"database":"sessions","name":"relative"}`, "relative"},
 		{`{"database":"sessions","name":""}`, "empty"},
 		{`{"database":"sessions","nam":"/x"}`, "nam"},
-		{`{"database":"sessions","database":"workflow","name":"/x"}`, "duplicate"},
+		{`{"database":"sessions","database":"workflow","name":"/x"}`, "twice"},
 		{`{"database":"sessions","name":` + string(path) + `,"cache_bytes":-1}`, "-1"},
 		{`{"database":"sessions","name":` + string(path) + `} x`, "after"},
 	} {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
-
-	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"pistate/schema"
 	"pistate/sessionstate"
+	"pistate/store"
 )
 
 // The operations that call carries out on a database of session state, beside which the binary exports are the
@@ -27,7 +25,7 @@ type request struct {
 // dispatch carries out one request and returns the answer.
 func (r *reactor) dispatch(text []byte) []byte {
 	var req request
-	if err := decode(text, "the request", &req); err != nil {
+	if err := store.Decode(text, "", &req); err != nil {
 		return refuse("", err)
 	}
 	operation := operations[req.Op]
@@ -44,24 +42,12 @@ func (r *reactor) dispatch(text []byte) []byte {
 	return refuse(req.Op, err)
 }
 
-// decode reads JSON by the rules of the command protocol: every member is known, and occurs once.
-func decode(text []byte, what string, into any) error {
-	err := json2.Unmarshal(text, into, json2.RejectUnknownMembers(true))
-	if err == nil {
-		return nil
-	}
-	if semantic := (*json2.SemanticError)(nil); errors.As(err, &semantic) && errors.Is(err, json2.ErrUnknownName) {
-		return schema.Errorf(schema.Invalid, "%s: there is no such field as %.100q", what, semantic.JSONPointer.LastToken())
-	}
-	return schema.Errorf(schema.Invalid, "%s: %w", what, err)
-}
-
-// decodeArgs is decode for the args of a request, which may be left out.
+// decodeArgs reads the args of a request, which may be left out.
 func decodeArgs(args jsontext.Value, into any) error {
 	if args == nil {
 		return nil
 	}
-	return decode(args, "args", into)
+	return store.Decode(args, "args", into)
 }
 
 // sessionStatus is what session.status answers. Times are milliseconds since 1970, UTC.

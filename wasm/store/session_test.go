@@ -99,21 +99,21 @@ func TestMalformedRequests(t *testing.T) {
 	for _, test := range []struct{ request, want string }{
 		{``, "the request"},
 		{`{`, "the request"},
-		{`null`, "no operation"},
+		{`null`, "the request: null is no value"},
 		{`[]`, "the request"},
 		{`"session.refresh"`, "the request"},
 		{`{}`, "no operation"},
 		{`{"op":"session.nothing"}`, "session.nothing"},
-		{`{"op":1}`, "the request"},
-		{`{"op":"session.refresh","op":"session.refresh"}`, "duplicate"},
+		{`{"op":1}`, "op: a string is expected"},
+		{`{"op":"session.refresh","op":"session.refresh"}`, "op: it occurs twice"},
 		{`{"op":"session.refresh","extra":1}`, "extra"},
 		{`{"op":"session.refresh","args":{"session":"x"}}`, "session"},
 		{`{"op":"session.refresh","args":[]}`, "args"},
 		{`{"op":"session.status","args":{"session":7}}`, "args"},
 		{"\x00", "the request"},
-		{"{\"op\":\"\xff\"}", "the request"},
+		{"{\"op\":\"\xff\"}", "op: not JSON"},
 		{strings.Repeat("[", 100_000), "the request"},
-		{`{"op":"session.refresh","args":` + strings.Repeat(`{"a":`, 50_000), "the request"},
+		{`{"op":"session.refresh","args":` + strings.Repeat(`{"a":`, 50_000), "a.a...: not JSON"},
 	} {
 		text := c.do(test.request)
 		if !strings.HasPrefix(text, `{"ok":false,"code":"invalid",`) || !strings.Contains(text, test.want) {

@@ -11,16 +11,17 @@ import { Statement } from "./statement.js";
 export class Database {
   #file;
   #close;
-  #identities;
+  #files; // the database, its -wal and its -shm, with the identity of each, undefined before it was seen
   #within = false; // a transaction, where node:sqlite can't tell
   #castsText;
 
   constructor(file, { db, identity, close }) {
     this.#file = file;
+    this.#files = ["", "-wal", "-shm"].map((suffix) => ({ name: file + suffix, identity: undefined }));
+    this.#files[0].identity = identity;
     this.db = db;
     this.changes = 0n;
     this.#close = close;
-    this.#identities = new Map([[file, identity]]);
   }
 
   close() {
@@ -77,12 +78,10 @@ export class Database {
 
   /** mustBeInPlace refuses to go on if another file, or none, is at the path of a file that is in use (S9). */
   mustBeInPlace() {
-    for (const suffix of ["", "-wal", "-shm"]) {
-      const file = this.#file + suffix;
-      const now = place.storage(file, () => place.identity(file));
-      const opened = this.#identities.get(file);
-      if (opened === undefined && now !== "") this.#identities.set(file, now);
-      if (opened !== undefined && opened !== now) {
+    for (const file of this.#files) {
+      const now = place.storage(file.name, () => place.identity(file.name));
+      if (file.identity === undefined && now !== "") file.identity = now;
+      if (file.identity !== undefined && file.identity !== now) {
         fail("replaced", `${this.#file}: this or its -wal or -shm is no longer the file that was opened (moved, removed or replaced); nothing was done; close it and open it again`);
       }
     }
@@ -90,7 +89,8 @@ export class Database {
 
   /** ownWal forgets the -wal and -shm that were in use: SQLite itself may replace them when the journal mode changes. */
   ownWal() {
-    this.#identities.delete(`${this.#file}-wal`);
-    this.#identities.delete(`${this.#file}-shm`);
+    const [, wal, shm] = this.#files;
+    wal.identity = undefined;
+    shm.identity = undefined;
   }
 }

@@ -4,11 +4,11 @@
 import { ABSENT, StateError, codeOf, fail } from "./errors.js";
 import { hostImports } from "./host.js";
 import { Memory } from "./memory.js";
-import { decode } from "./pack.js";
 import { wasi } from "./wasi.js";
 
 const ABI_VERSION = 1;
 const SCRATCH = 64 << 10; // bytes
+const SHORT = 512; // UTF-16 units; a longer text is encoded before memory is found for it
 const KEPT_OUTPUT = 1 << 20; // bytes of a larger buffer that is used once
 const MAX_STDERR = 4096;
 
@@ -21,8 +21,7 @@ export class Guest {
   #config;
   #surroundings;
   #instance; // undefined after a trap
-  #place = "";
-
+  #place; // where the instance is; undefined for nowhere
   #generation = 0;
 
   /**
@@ -48,7 +47,7 @@ export class Guest {
     if (this.#instance) return this.#instance;
     if (this.#config.memory && this.#generation > 0) fail("storage", "the module failed, and the database in its memory is lost with it");
     this.#instance = opened(this.#module, this.#database, this.#config, this.#surroundings);
-    this.#place = "";
+    this.#place = undefined;
     this.#generation++;
     return this.#instance;
   }
@@ -81,12 +80,12 @@ export class Guest {
 
   /** at goes to a place. tree is 0 for none, 2 for the entries that the instance was told. */
   at(plugin, session, leaf, tree) {
-    const place = `${plugin}\0${session}\0${leaf}\0${tree}`;
     this.#use((i) => {
-      if (this.#place === place) return;
-      this.#place = "";
-      i.texts([plugin, session, leaf], (p, s, l) => i.status(i.run("at", ...p, ...s, ...l, tree)));
-      this.#place = place;
+      const p = this.#place;
+      if (p !== undefined && p.leaf === leaf && p.session === session && p.plugin === plugin && p.tree === tree) return;
+      this.#place = undefined;
+      i.status(i.send("at", plugin, session, leaf, tree));
+      this.#place = { plugin, session, leaf, tree };
     });
   }
 
@@ -100,7 +99,7 @@ export class Guest {
   }
 
   write(scope, value) {
-    this.#use((i) => i.texts([value], (v) => i.status(i.run("write", scope, ...v))));
+    this.#use((i) => i.status(i.send("write", scope, value)));
   }
 
   drop(scope) {
@@ -110,19 +109,17 @@ export class Guest {
   /** compareAndWrite writes value if old, undefined for nothing, is still what is stored. */
   compareAndWrite(scope, old, value) {
     this.#use((i) =>
-      i.texts([old ?? "", value], (o, v) =>
-        i.status(i.run("compare_and_write", scope, o[0], old === undefined ? -1 : o[1], ...v)),
-      ),
+      i.status(old === undefined ? i.send("compare_and_write", scope, 0, -1, value) : i.send("compare_and_write", scope, old, value)),
     );
   }
 
   /** entries adds packed entries to the instance's tree of a session. */
   entries(session, packed) {
-    this.#use((i) => i.texts([session, packed], (s, list) => i.status(i.run("entries", ...s, ...list))));
+    this.#use((i) => i.status(i.send("entries", session, packed)));
   }
 
   forget(session) {
-    this.#use((i) => i.texts([session], (s) => i.status(i.run("forget", ...s))));
+    this.#use((i) => i.status(i.send("forget", session)));
   }
 }
 
@@ -194,7 +191,7 @@ class Instance {
   }
 
   open(config) {
-    this.texts([JSON.stringify(config)], (c) => this.status(this.run("open", ...c)));
+    this.status(this.send("open", JSON.stringify(config)));
   }
 
   close() {
@@ -202,7 +199,7 @@ class Instance {
   }
 
   call(request) {
-    const answer = this.texts([request], (r) => BigInt.asUintN(64, this.run("call", ...r)));
+    const answer = BigInt.asUintN(64, this.send("call", request));
     if (answer === 0n) fail("limit", "the module has no memory for the answer");
     const ptr = Number(answer >> 32n);
     try {
@@ -212,25 +209,28 @@ class Instance {
     }
   }
 
-  /** texts puts texts, or bytes, into the memory and calls f with a [ptr, len] of each. */
-  texts(texts, f) {
-    const parts = texts.map((t) => (typeof t === "string" && t.length > 512 ? utf8.encode(t) : t));
+  /** send calls an export. Texts, or bytes, among the arguments are put into the memory and become a pointer and a length. */
+  send(name, ...args) {
     let most = 0;
-    for (const p of parts) most += typeof p === "string" ? 3 * p.length : p.length;
+    for (const [i, arg] of args.entries()) {
+      if (typeof arg === "number") continue;
+      if (typeof arg === "string" && arg.length > SHORT) args[i] = utf8.encode(arg); // whose length is then known
+      most += typeof args[i] === "string" ? 3 * arg.length : args[i].length;
+    }
     this.#reserve(this.#input, most);
+    const crossing = [];
     let at = this.#input.ptr;
-    const windows = parts.map((p) => {
-      const { bytes } = this.#memory;
-      const begin = at;
-      if (typeof p === "string") at += utf8.encodeInto(p, bytes.subarray(begin, begin + 3 * p.length)).written;
-      else {
-        bytes.set(p, begin);
-        at += p.length;
+    for (const arg of args) {
+      if (typeof arg === "number") {
+        crossing.push(arg);
+        continue;
       }
-      return [begin, at - begin];
-    });
+      const length = this.#memory.put(arg, at);
+      crossing.push(at, length);
+      at += length;
+    }
     try {
-      return f(...windows);
+      return this.run(name, ...crossing);
     } finally {
       this.#shrink(this.#input);
     }
@@ -244,7 +244,7 @@ class Instance {
       n = this.#length(more(this.#output.ptr, this.#output.size));
     }
     if (n === ABSENT) return undefined;
-    const text = textOf(this.#memory.window(this.#output.ptr, n));
+    const text = textOf(this.#memory, this.#output.ptr, n);
     this.#shrink(this.#output);
     return text;
   }
@@ -295,9 +295,9 @@ class Instance {
 }
 
 /** textOf returns a value, or a key, as text. What other programs have stored may be no text. */
-function textOf(bytes) {
+function textOf(memory, ptr, len) {
   try {
-    return decode(bytes);
+    return memory.text(ptr, len);
   } catch (cause) {
     fail("corrupt", "what is stored is not UTF-8 text", { cause });
   }

@@ -21,12 +21,13 @@ export class Text {
  * Text, BLOB a Uint8Array, NULL null.
  */
 export function packable(values) {
+  const parts = [];
   let size = 0;
-  const parts = values.map((v) => {
+  for (let v of values) {
     if (typeof v === "string") v = new Text(utf8.encode(v));
     size += sizeOf(v);
-    return v;
-  });
+    parts.push(v);
+  }
   return { parts, size };
 }
 
@@ -70,46 +71,38 @@ export function pack(values) {
 }
 
 /**
- * unpack reads packed values that fill the bytes. TEXT becomes a string: one that is not UTF-8 is a RangeError,
- * as is everything else that is not packed values. What it returns is a copy.
+ * unpack reads the packed values that fill a part of a Buffer, of which view is another view. TEXT becomes a string: one
+ * that is not UTF-8 is a RangeError, as is everything else that is not packed values. What it returns is a copy.
  */
-export function unpack(bytes) {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+export function unpack(buffer, view, begin, end) {
   const values = [];
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = begin; at < end; ) {
     const tag = view.getUint8(at++);
-    switch (tag) {
-      case NULL:
-        values.push(null);
-        break;
-      case INTEGER:
-        values.push(view.getBigInt64(at, true));
-        at += 8;
-        break;
-      case REAL:
-        values.push(view.getFloat64(at, true));
-        at += 8;
-        break;
-      case TEXT:
-      case BLOB: {
-        const begin = at + 4;
-        const end = begin + view.getUint32(at, true);
-        if (end > bytes.length) throw new RangeError(`a value ends at byte ${end} of ${bytes.length}`);
-        values.push(tag === TEXT ? decode(bytes.subarray(begin, end)) : bytes.slice(begin, end));
-        at = end;
-        break;
-      }
-      default:
-        throw new RangeError(`there is no value of kind ${tag}`);
+    if (tag === NULL) {
+      values.push(null);
+    } else if (tag === INTEGER || tag === REAL) {
+      if (at + 8 > end) throw new RangeError(`a number ends at byte ${at + 8 - begin} of ${end - begin}`);
+      values.push(tag === INTEGER ? view.getBigInt64(at, true) : view.getFloat64(at, true));
+      at += 8;
+    } else if (tag === TEXT || tag === BLOB) {
+      const from = at + 4;
+      const to = from <= end ? from + view.getUint32(at, true) : Infinity;
+      if (to > end) throw new RangeError(`a value ends at byte ${to - begin} of ${end - begin}`);
+      values.push(tag === TEXT ? decode(buffer, from, to) : new Uint8Array(buffer.subarray(from, to)));
+      at = to;
+    } else {
+      throw new RangeError(`there is no value of kind ${tag}`);
     }
   }
   return values;
 }
 
-/** decode returns the text of UTF-8 bytes; other bytes are a RangeError. */
-export function decode(bytes) {
+/** decode returns the text of UTF-8 bytes, a part of a Buffer; other bytes are a RangeError. */
+export function decode(buffer, begin, end) {
+  const text = buffer.toString("utf8", begin, end); // the fast way, which puts U+FFFD for what is not UTF-8
+  if (!text.includes("\ufffd")) return text;
   try {
-    return strict.decode(bytes);
+    return strict.decode(buffer.subarray(begin, end));
   } catch (cause) {
     throw new RangeError("a text is not UTF-8", { cause });
   }

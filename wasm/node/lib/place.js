@@ -116,10 +116,12 @@ export function restrict(file) {
   }
 }
 
+const EXACT = { bigint: true, throwIfNoEntry: false };
+
 /** identity tells one file from another, "" where there is none. The file descriptor, if given, is asked instead. */
 export function identity(file, fd) {
   const info =
-    fd === undefined ? fs.lstatSync(file, { bigint: true, throwIfNoEntry: false }) : fs.fstatSync(fd, { bigint: true });
+    fd === undefined ? fs.lstatSync(file, EXACT) : fs.fstatSync(fd, EXACT);
   return info ? `${info.dev}:${info.ino}` : "";
 }
 

@@ -3,7 +3,7 @@
 
 import { Database } from "./database.js";
 import { StateError, fail, sqlNumberOf } from "./errors.js";
-import { Text, pack, unpack } from "./pack.js";
+import { Text, pack } from "./pack.js";
 import * as place from "./place.js";
 import { openReader, openWriter } from "./sqlfile.js";
 import { MISUSE } from "./sqlite.js";
@@ -35,8 +35,8 @@ export class SqlHost {
 
   /** imports returns the functions of the import module. */
   imports() {
-    const window = (ptr, len) => this.#memory.window(ptr, len);
     const text = (ptr, len) => this.#memory.text(ptr, len);
+    // run is written out: it is most of what a module calls.
     const i32 = (f) => (...args) => Number(this.#guard(() => f(...args)));
     const i64 = (f) => (...args) => BigInt(this.#guard(() => f(...args)));
     return {
@@ -44,8 +44,14 @@ export class SqlHost {
       close: i32((db) => this.close(db)),
       prepare: i32((db, ptr, len) => this.prepare(db, text(ptr, len))),
       finalize: i32((stmt) => this.finalize(stmt)),
-      run: i64((stmt, ptr, len, buf, cap) => this.run(stmt, unpack(window(ptr, len)), window(buf, cap))),
-      next: i64((stmt, buf, cap) => this.next(stmt, window(buf, cap))),
+      run: (stmt, ptr, len, buf, cap) => {
+        try {
+          return BigInt(this.run(stmt, ptr, len, buf, cap));
+        } catch (e) {
+          return BigInt(this.#failed(e));
+        }
+      },
+      next: i64((stmt, buf, cap) => this.next(stmt, buf, cap)),
       reset: i32((stmt) => this.reset(stmt)),
       script: i32((db, ptr, len) => this.script(db, text(ptr, len))),
       in_transaction: i32((db) => (this.#database(db).inTransaction() ? 1 : 0)),
@@ -60,11 +66,16 @@ export class SqlHost {
     try {
       return answer();
     } catch (e) {
-      this.#message = textOf(e);
-      if (e instanceof StateError) return sqlNumberOf(e.code);
-      if (e instanceof RangeError) return -MISUSE; // a window, a text or values that can't be
-      return Number.isInteger(e.errcode) && e.errcode > 0 ? -e.errcode : sqlNumberOf("storage");
+      return this.#failed(e);
     }
+  }
+
+  /** #failed keeps the text of a failure and returns its number. */
+  #failed(e) {
+    this.#message = textOf(e);
+    if (e instanceof StateError) return sqlNumberOf(e.code);
+    if (e instanceof RangeError) return -MISUSE; // a window, a text or values that can't be
+    return Number.isInteger(e.errcode) && e.errcode > 0 ? -e.errcode : sqlNumberOf("storage");
   }
 
   /** open opens the file; mode 0 reads it without a trace, mode 1 writes it. */
@@ -102,17 +113,24 @@ export class SqlHost {
     return 0;
   }
 
-  run(handle, params, buffer) {
+  run(handle, ptr, len, buf, cap) {
+    const params = this.#memory.values(ptr, len);
+    const { begin, end } = this.#answerRange(buf, cap);
     const statement = this.#statement(handle);
     statement.reset();
-    if (buffer.length < HEADER) throw new RangeError(`an answer needs at least ${HEADER} bytes`);
     statement.run(params);
-    return statement.answer(buffer);
+    return statement.answer(this.#memory, begin, end);
   }
 
-  next(handle, buffer) {
-    if (buffer.length < HEADER) throw new RangeError(`an answer needs at least ${HEADER} bytes`);
-    return this.#statement(handle).answer(buffer);
+  next(handle, buf, cap) {
+    const { begin, end } = this.#answerRange(buf, cap);
+    return this.#statement(handle).answer(this.#memory, begin, end);
+  }
+
+  #answerRange(buf, cap) {
+    const range = this.#memory.range(buf, cap);
+    if (range.end - range.begin < HEADER) throw new RangeError(`an answer needs at least ${HEADER} bytes`);
+    return range;
   }
 
   reset(handle) {

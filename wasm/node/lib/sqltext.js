@@ -50,11 +50,12 @@ const SILENT = new Set(["BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELE
 
 /**
  * kindOf returns "select" for what only reads rows, "silent" for a change or a step of a transaction that gives none,
- * and "other" for the rest: RETURNING, PRAGMA, definitions.
+ * "pragma" for those, and "other" for the rest: RETURNING, definitions.
  */
 export function kindOf({ words }) {
   const verb = words[0] === "WITH" ? words.find((w) => VERBS.has(w)) : words[0];
   if (verb === "SELECT" || verb === "VALUES") return "select";
+  if (verb === "PRAGMA") return "pragma";
   return SILENT.has(verb) || (VERBS.has(verb) && !words.includes("RETURNING")) ? "silent" : "other";
 }
 

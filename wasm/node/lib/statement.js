@@ -18,24 +18,29 @@ export class Statement {
   #count; // of parameters
   #kind;
   #words;
+  #isJournalMode; // a PRAGMA by which SQLite may replace the -wal and the -shm
   #wrapped = 0; // columns of a wrapped query
-  #rows; // the iterator of a query that runs
+  #few; // gives the first FEW rows of a query at once, which costs less; undefined once there were so many
+  #rows; // the iterator of what gives rows and runs
   #pending; // the next row, packed as far as that goes without a place
 
   constructor(database, sql, text) {
     this.database = database;
     this.#kind = kindOf(text);
     this.#words = text.words;
+    this.#isJournalMode = text.words[0] === "PRAGMA" && text.words[1] === "JOURNAL_MODE";
     this.#parameters = text.parameters;
     this.#count = countOf(text.parameters);
     this.#statement = database.db.prepare(sql);
     if (this.#kind === "select") {
       this.#wrapped = this.#columnsOf(sql);
       if (this.#wrapped > MAX_COLUMNS) throw new SqliteError(MISUSE, `a query has ${this.#wrapped} columns; at most ${MAX_COLUMNS} are possible`);
-      this.#statement = database.db.prepare(wrap(sql, this.#wrapped, database.castsText()));
+      const wrapped = wrap(sql, this.#wrapped, database.castsText());
+      this.#statement = exact(database.db.prepare(wrapped));
+      this.#few = exact(database.db.prepare(`${wrapped} LIMIT ${FEW}`));
+    } else {
+      exact(this.#statement);
     }
-    this.#statement.setReadBigInts(true);
-    if (sqlite().arrays) this.#statement.setReturnArrays(true);
   }
 
   #columnsOf(sql) {
@@ -51,16 +56,31 @@ export class Statement {
       throw new SqliteError(RANGE, `${values.length} parameters for the ${this.#count} of the statement`);
     }
     const args = bindable(values, this.#parameters);
-    const { database } = this;
-    database.track(() => {
-      if (this.#kind === "silent") {
-        database.changes = BigInt(this.#statement.run(...args).changes);
-      } else {
-        this.#rows = this.#statement.iterate(...args);
-        this.#advance();
-      }
-    }, this.#words);
-    if (this.#words[0] === "PRAGMA" && this.#words[1] === "JOURNAL_MODE") database.ownWal();
+    if (sqlite().transaction) this.#begin(args);
+    else this.database.track(() => this.#begin(args), this.#words);
+    if (this.#isJournalMode) this.database.ownWal();
+  }
+
+  #begin(args) {
+    switch (this.#kind) {
+      case "silent":
+        this.database.changes = BigInt(this.#statement.run(...args).changes);
+        return;
+      case "pragma": // a few rows, which cost less all at once
+        this.#rows = this.#statement.all(...args).values();
+        break;
+      default:
+        this.#rows = this.#fewRows(args) ?? this.#statement.iterate(...args);
+    }
+    this.#advance();
+  }
+
+  /** #fewRows returns all rows of a query, or undefined if it has many, or ever had. */
+  #fewRows(args) {
+    const rows = this.#few?.all(...args);
+    if (rows?.length !== FEW) return rows?.values();
+    this.#few = undefined;
+    return undefined;
   }
 
   #advance() {
@@ -105,24 +125,25 @@ export class Statement {
     return values;
   }
 
-  /** answer packs as many of the rows that wait as fit, and returns the length; more than the buffer has, if none does. */
-  answer(buffer) {
-    const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-    if (this.#pending && HEADER + this.#pending.size > buffer.length) return HEADER + this.#pending.size;
+  /** answer packs as many of the rows that wait as fit into a window, and returns the length; a greater one, if none does. */
+  answer(memory, begin, end) {
+    const { view, bytes } = memory;
+    if (this.#pending && begin + HEADER + this.#pending.size > end) return HEADER + this.#pending.size;
     const columns = this.#pending?.parts.length ?? 0;
-    let at = HEADER;
+    let at = begin + HEADER;
     let rows = 0;
-    while (this.#pending && at + this.#pending.size <= buffer.length) {
-      at = packInto(view, buffer, at, this.#pending);
+    while (this.#pending && at + this.#pending.size <= end) {
+      at = packInto(view, bytes, at, this.#pending);
       rows++;
-      this.database.track(() => this.#advance(), this.#words);
+      if (sqlite().transaction) this.#advance();
+      else this.database.track(() => this.#advance(), this.#words);
     }
-    view.setUint8(0, this.#rows ? 0 : 1);
-    view.setUint8(1, this.database.inTransaction() ? 1 : 0);
-    view.setUint16(2, columns, true);
-    view.setUint32(4, rows, true);
-    view.setBigInt64(8, this.database.changes, true);
-    return at;
+    view.setUint8(begin, this.#rows ? 0 : 1);
+    view.setUint8(begin + 1, this.database.inTransaction() ? 1 : 0);
+    view.setUint16(begin + 2, columns, true);
+    view.setUint32(begin + 4, rows, true);
+    view.setBigInt64(begin + 8, this.database.changes, true);
+    return at - begin;
   }
 
   /** reset gives up the rows that wait. */
@@ -134,6 +155,14 @@ export class Statement {
 }
 
 const MAX_COLUMNS = 62; // the bits of an INTEGER
+const FEW = 2; // rows: most queries look for one
+
+/** exact makes a statement give every value as it is. */
+function exact(statement) {
+  statement.setReadBigInts(true);
+  if (sqlite().arrays) statement.setReturnArrays(true);
+  return statement;
+}
 
 function wrap(sql, columns, castsText) {
   const names = Array.from({ length: columns }, (_, i) => `c${i}`);
@@ -161,8 +190,7 @@ function countOf(parameters) {
 }
 
 /** bindable makes the arguments of a call. Where ?NNN counts as a name they go by name, except for plain ones. */
-function bindable(values, parameters) {
-  const args = values.map((v) => (v instanceof Text ? v.bytes : v));
+function bindable(args, parameters) {
   if (sqlite().positional || parameters.length === 0) return args;
   const named = parameters.filter((p) => p !== "?");
   if (named.length === 0) return args;

@@ -8,7 +8,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import { Memory } from "../lib/memory.js";
-import { pack, unpack } from "../lib/pack.js";
+import { pack } from "../lib/pack.js";
 import { lentSqlite } from "../lib/sql.js";
 import { sqlite } from "../lib/sqlite.js";
 import { dirOf, files } from "./tools/files.js";
@@ -34,7 +34,7 @@ function guest(t, file) {
     const { view } = memory;
     const rows = view.getUint32(BUF + 4, true);
     const columns = view.getUint16(BUF + 2, true);
-    const values = unpack(memory.window(BUF + 16, Number(n) - 16));
+    const values = memory.values(BUF + 16, Number(n) - 16);
     return {
       done: view.getUint8(BUF) === 1,
       within: view.getUint8(BUF + 1) === 1,
@@ -87,7 +87,7 @@ function created(t) {
 
 test("every kind of value goes in and comes out", (t) => {
   const { sql } = created(t);
-  const values = [null, 9007199254740993n, -(2n ** 63n), 1.5, -0.0, "", "a\0b", "ä\u{1f600}", new Uint8Array(), new Uint8Array([0, 255])];
+  const values = [null, 9007199254740993n, -(2n ** 63n), 1.5, -0.0, "", "a\0b", "ä\u{1f600}", "\ufeff\ufffd", new Uint8Array(), new Uint8Array([0, 255])];
   for (const v of values) {
     assert.deepEqual(sql("SELECT ?1, typeof(?1), ?1", [v]).rows, [[v, { bigint: "integer", number: "real", string: "text" }[typeof v] ?? (v ? "blob" : "null"), v]]);
   }
@@ -137,6 +137,20 @@ test("rows come in parts that fit, and none is lost", (t) => {
   assert.deepEqual(answer(next(long)), { done: true, within: false, changes: 1n, rows: [["z"]] });
   assert.equal(run(long, [], 15), -21n);
   f.finalize(long);
+});
+
+test("one statement gives few rows and many, time after time", (t) => {
+  const { f, prepare, run, next, answer, db } = created(t);
+  const stmt = prepare(db, "WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c) SELECT x FROM c LIMIT ?1");
+  for (const count of [1n, 0n, 1n, 2n, 1n, 3n, 2n, 0n, 4n]) {
+    const seen = [];
+    for (let a = answer(run(stmt, [count], 25)); ; a = answer(next(stmt, 25))) {
+      seen.push(...a.rows.flat());
+      if (a.done) break;
+    }
+    assert.deepEqual(seen, Array.from({ length: Number(count) }, (_, i) => BigInt(i + 1)));
+  }
+  f.finalize(stmt);
 });
 
 test("several statements are open at once, and ended early", (t) => {
@@ -365,7 +379,7 @@ test("the names beside the database (S6)", (t) => {
   const dir = dirOf(t);
   const file = path.join(dir, "x.db");
   const g = guest(t, file);
-  const beside = () => unpack(g.memory.window(0, Number(g.f.beside(0, 1000))));
+  const beside = () => g.memory.values(0, Number(g.f.beside(0, 1000)));
   assert.deepEqual(beside(), [0n]);
   for (const name of ["ä", "b", "Z", "x.db"]) fs.writeFileSync(path.join(dir, name), "");
   assert.deepEqual(beside(), [0n, "Z", "b", "x.db", "ä"]);

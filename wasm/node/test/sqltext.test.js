@@ -45,7 +45,7 @@ test("kinds", () => {
     ["REPLACE INTO t VALUES (1)", "silent"],
     ["UPDATE t SET a = (SELECT returning FROM x)", "silent"],
     ["DELETE FROM t RETURNING a", "other"],
-    ["PRAGMA user_version", "other"],
+    ["PRAGMA user_version", "pragma"],
     ["BEGIN IMMEDIATE", "silent"],
     ["rollback to a", "silent"],
     ["CREATE TABLE t (a)", "other"],

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // At every entry of a session with forks, the value that is looked up without writing is the one that a read finds.
 func TestLookUpIsARead(t *testing.T) { // Y3
-	file, err := sessionstate.OpenSessionFile("../../testdata/pi-sessions/fork.jsonl")
+	file, err := sessionstate.OpenSessionFile("../../../testdata/pi-sessions/fork.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

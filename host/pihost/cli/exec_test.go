@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ func execute(t testing.TB, requests string) string {
 	t.Helper()
 	var out, problems strings.Builder
 	args := []string{"exec", "--db", filepath.Join(t.TempDir(), "state.sqlite"), "--clock", "1800000000000", "--seed", "1"}
-	if code := program().Run(context.Background(), args, strings.NewReader(requests), &out, &problems); code != 0 {
+	if code := Program().Run(context.Background(), args, strings.NewReader(requests), &out, &problems); code != 0 {
 		t.Fatalf("exit code %d: %s", code, problems.String())
 	}
 	return out.String()
@@ -35,7 +35,7 @@ func execute(t testing.TB, requests string) string {
 // rewritten, and before that the tokens in the requests: each claim that is sent back gets the token that was
 // handed out for its resource and generation.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/scenarios/*.jsonl")
+	files, err := filepath.Glob("../../../testdata/scenarios/*.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestExecAnswersAtOnce(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"exec", "--db", filepath.Join(t.TempDir(), "state.sqlite")}
-		ended <- program().Run(context.Background(), args, requests, receive, io.Discard)
+		ended <- Program().Run(context.Background(), args, requests, receive, io.Discard)
 		receive.Close()
 	}()
 	lines := bufio.NewReader(answers)
@@ -201,7 +201,7 @@ func TestExecStreamsFail(t *testing.T) {
 		"output": {strings.NewReader(`{"op":"project.list"}` + "\n"), failing{broken}, cli.ExitStorage},
 	} {
 		var problems bytes.Buffer
-		if code := program().Run(t.Context(), []string{"exec", "--db", db}, test.in, test.out, &problems); code != test.want || !strings.Contains(problems.String(), "broken") {
+		if code := Program().Run(t.Context(), []string{"exec", "--db", db}, test.in, test.out, &problems); code != test.want || !strings.Contains(problems.String(), "broken") {
 			t.Errorf("%s: exit code %d, %s", name, code, problems.String())
 		}
 	}

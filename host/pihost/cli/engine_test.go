@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func storeModules(t *testing.T) (lent, inside string) {
 	t.Helper()
 	dir := t.TempDir()
 	cache := filepath.Join(dir, "pistate", "wazero")
-	kept := wasmbuild.CacheDir(t)
+	kept := wasmbuild.CacheDir(t, wasmbuild.Store(t), wasmbuild.StoreSQLite(t))
 	t.Setenv("XDG_CACHE_HOME", dir)
 	if got := cacheDir(false); got != cache {
 		cache = got // a system that goes by another variable
@@ -48,7 +48,7 @@ func storeModules(t *testing.T) (lent, inside string) {
 // Every engine gives the answers of the native one, byte for byte, with the same clock and seed (G4).
 func TestScenariosOnStoreModules(t *testing.T) {
 	lent, inside := storeModules(t)
-	files, err := filepath.Glob("../../testdata/scenarios/*.golden.jsonl")
+	files, err := filepath.Glob("../../../testdata/scenarios/*.golden.jsonl")
 	if err != nil || len(files) < 2 {
 		t.Fatal(files, err)
 	}
@@ -80,7 +80,7 @@ func executeWith(t testing.TB, requests string, args ...string) string {
 	t.Helper()
 	var out, problems strings.Builder
 	args = append([]string{"exec", "--clock", "1800000000000", "--seed", "1"}, args...)
-	if code := program().Run(context.Background(), args, strings.NewReader(requests), &out, &problems); code != 0 {
+	if code := Program().Run(context.Background(), args, strings.NewReader(requests), &out, &problems); code != 0 {
 		t.Fatalf("exit code %d: %s", code, problems.String())
 	}
 	return out.String()
@@ -101,7 +101,7 @@ func TestRunOnStoreModules(t *testing.T) {
 		{"native", `{"session":4,"branch":4}`},
 	} {
 		args := []string{
-			"run", "--session", "../../testdata/pi-sessions/fork.jsonl", "--db", filepath.Join(dir, "states.sqlite"),
+			"run", "--session", "../../../testdata/pi-sessions/fork.jsonl", "--db", filepath.Join(dir, "states.sqlite"),
 			"--plugin", "counter", "--input", "1", "--engine",
 		}
 		engine, module, isWasm := strings.Cut(step.engine, " ")
@@ -109,7 +109,7 @@ func TestRunOnStoreModules(t *testing.T) {
 			args = append(args, "--store-wasm", module)
 		}
 		var out, problems strings.Builder
-		code := program().Run(t.Context(), append(args, counter), strings.NewReader(""), &out, &problems)
+		code := Program().Run(t.Context(), append(args, counter), strings.NewReader(""), &out, &problems)
 		if code != 0 || out.String() != step.want+"\n" {
 			t.Errorf("%s: exit code %d, %s%s", step.engine, code, out.String(), problems.String())
 		}
@@ -133,7 +133,7 @@ func TestEngineFlags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, problems strings.Builder
-			code := program().Run(t.Context(), append([]string{"exec"}, test.args...), strings.NewReader(""), &out, &problems)
+			code := Program().Run(t.Context(), append([]string{"exec"}, test.args...), strings.NewReader(""), &out, &problems)
 			if code != test.code || !strings.Contains(problems.String(), test.text) || out.Len() > 0 {
 				t.Errorf("exit code %d, want %d: %s%s", code, test.code, problems.String(), out.String())
 			}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func TestInterruptedInput(t *testing.T) {
 	defer w.Close()
 	interrupt()
 	args := []string{"write", "--plugin", "p", "--session", session, "--db", session + ".sqlite", "-"}
-	if code := program().Run(ctx, args, nothing, io.Discard, io.Discard); code != cli.ExitInterrupted {
+	if code := Program().Run(ctx, args, nothing, io.Discard, io.Discard); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d, want %d", code, cli.ExitInterrupted)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"os"
@@ -13,9 +13,9 @@ const playEnv = "PIHOST_TEST_PLAY"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(playEnv) != "" {
-		program().Main()
+		Program().Main()
 	}
-	clitest.Main(m, program, piw.Program)
+	clitest.Main(m, Program, piw.Program)
 }
 
 func TestScripts(t *testing.T) { clitest.Run(t, "testdata/script") }

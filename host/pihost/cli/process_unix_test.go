@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package cli
 
 import (
 	"bytes"
@@ -26,13 +26,13 @@ func TestReadWithoutPermissionToWrite(t *testing.T) { // Y3
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	db, session, readable := filepath.Join(dir, "states.sqlite"), filepath.Join(dir, "session.jsonl"), filepath.Join(dir, "pihost")
-	pihost := program()
+	pihost := Program()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	copyFile(t, self, readable, 0o755)
-	copyFile(t, "../../testdata/pi-sessions/fork.jsonl", session, 0o644)
+	copyFile(t, "../../../testdata/pi-sessions/fork.jsonl", session, 0o644)
 	for _, args := range [][]string{{"1"}, {`"trunk"`, "--scope", "branch", "--leaf", "29d7a3ed"}} {
 		var stderr bytes.Buffer
 		args = append([]string{"write", "--plugin", "p", "--session", session, "--db", db}, args...)
