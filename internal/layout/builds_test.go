@@ -5,11 +5,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"pistate/internal/wasmbuild"
 )
 
 // Z1: the logic is written once. Its own tests pass on both ways to SQLite: natively, as they do everywhere, and
 // here on an SQLite that is lent, one statement a call, as a host lends it to store.wasm.
 func TestTheLogicOnALentSQLite(t *testing.T) {
+	wasmbuild.WatchGuests(t)
 	out, err := exec.Command("go", "test", "-tags=lent", "pistate/store", "pistate/sessionstate", "pistate/internal/sqlite").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -79,6 +79,7 @@ func StoreSQLite(tb testing.TB) []byte { tb.Helper(); return must(tb, storeSQLit
 
 func must(tb testing.TB, build func() ([]byte, error)) []byte {
 	tb.Helper()
+	WatchGuests(tb)
 	wasm, err := build()
 	if err != nil {
 		tb.Fatal(err)

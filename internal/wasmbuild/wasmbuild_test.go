@@ -3,7 +3,10 @@ package wasmbuild
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -28,5 +31,26 @@ func TestModules(t *testing.T) {
 	}
 	if len(Store(t)) >= len(StoreSQLite(t)) {
 		t.Error("the module without SQLite is no smaller than the one with it")
+	}
+}
+
+// A test that builds the modules is not answered from go test's cache when their sources have changed.
+func TestWatchSeesTheSources(t *testing.T) {
+	for _, path := range guestSources {
+		if _, err := os.Stat(filepath.Join("..", "..", path)); err != nil {
+			t.Error(err)
+		}
+	}
+	list := exec.Command("go", "list", "-deps", "-tags=sqliteinside", "pistate/wasm/store")
+	list.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	deps, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(deps)) {
+		path, ours := strings.CutPrefix(strings.TrimSpace(path), "pistate/")
+		if ours && !slices.Contains(guestSources, path) {
+			t.Errorf("%s is a source of the modules, and is not watched", path)
+		}
 	}
 }

@@ -41,6 +41,7 @@ func findNode(t *testing.T) string {
 
 func TestNode(t *testing.T) {
 	node := findNode(t)
+	wasmbuild.Watch(t, "wasm/node", "host/pihost", "testdata")
 	dir := t.TempDir()
 	env := os.Environ()
 	give := func(name, file string, content []byte) {
