@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"pistate/internal/sqlite"
 	"pistate/internal/wasmbuild"
 	"pistate/schema"
 	"pistate/wasm/abi"
@@ -20,7 +21,7 @@ import (
 // inside is an instance of store-sqlite.wasm on a granted file, as bare as can be: the imports that this package
 // answers for it, and its exports. The engine is tested elsewhere.
 type inside struct {
-	file *grantedFile
+	file *sqlite.GrantedFile
 	mod  api.Module
 	ctx  context.Context
 }
@@ -43,7 +44,8 @@ var compileInside = sync.OnceValues(func() (*insideCode, error) {
 	wasi_snapshot_preview1.MustInstantiate(ctx, runtime)
 	files := runtime.NewHostModuleBuilder(abi.FileModule)
 	for _, f := range abi.FileImports() {
-		exportTo(files, f, func(g *inside, mem memory, p params) int64 { return fileAnswers[f.Name](g.file, g.ctx, mem, p) })
+		answer := answerFile(f.Name)
+		exportTo(files, f, func(g *inside, mem memory, p params) int64 { return answer(g.file, g.ctx, mem, p) })
 	}
 	hosts := runtime.NewHostModuleBuilder(abi.HostModule)
 	for _, f := range abi.HostImports() {
@@ -100,7 +102,7 @@ func newInside(t testing.TB, ctx context.Context, path string) (*inside, error) 
 	}
 	g := &inside{ctx: ctx}
 	if path != "" {
-		g.file = newGrantedFile(path)
+		g.file = sqlite.GrantFile(path)
 	}
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").WithStderr(os.Stderr).
 		WithSysNanotime().WithSysWalltime().WithSysNanosleep()
@@ -230,7 +232,10 @@ func (g *inside) end(t testing.TB) {
 	if err := g.mod.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if err := g.file.close(); err != nil {
+	if g.file == nil {
+		return
+	}
+	if err := g.file.Close(); err != nil {
 		t.Error(err)
 	}
 }

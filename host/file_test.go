@@ -55,11 +55,11 @@ func TestFileImports(t *testing.T) {
 
 	mem := pageMemory(t)
 	path := filepath.Join(t.TempDir(), "x.db")
-	f := newGrantedFile(path)
-	defer f.close()
-	call := func(f *grantedFile, name string, p ...uint64) int64 {
+	f := sqlite.GrantFile(path)
+	defer f.Close()
+	call := func(f *sqlite.GrantedFile, name string, p ...uint64) int64 {
 		t.Helper()
-		return fileAnswers[name](f, t.Context(), mem, p)
+		return answerFile(name)(f, t.Context(), mem, p)
 	}
 	mem.WriteString(100, "written")
 	window := func(ptr, n uint32) []uint64 { return []uint64{dirty(int32(ptr)), dirty(int32(n))} }
@@ -143,14 +143,14 @@ func TestFileOneOwner(t *testing.T) {
 	} else if code := schema.CodeOf(err); code != schema.Busy && code != schema.Canceled {
 		t.Errorf("a native store: %v", err)
 	}
-	second := &inside{ctx: ctx, file: newGrantedFile(path)}
-	if n := second.file.file.OpenFile(0, 0); n != 0 {
+	second := &inside{ctx: ctx, file: sqlite.GrantFile(path)}
+	if n := second.file.OpenFile(0, 0); n != 0 {
 		t.Fatal(n)
 	}
-	if n := second.file.file.Lock(t.Context(), 1); n != -5 {
+	if n := second.file.Lock(t.Context(), 1); n != -5 {
 		t.Errorf("a second guest's lock: %d", n)
 	}
-	if err := second.file.close(); err != nil {
+	if err := second.file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if program, err := exec.LookPath("sqlite3"); err == nil {

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"pistate/schema"
 	"pistate/wasm/abi"
@@ -43,7 +42,7 @@ func (g *guest) read(ctx context.Context, mem memory, p params) (int64, error) {
 	if len(value) > len(buf) {
 		g.retained = value
 	}
-	return give(buf, value), nil
+	return abi.Give(buf, value), nil
 }
 
 func (g *guest) fetch(_ context.Context, mem memory, p params) (int64, error) {
@@ -54,7 +53,7 @@ func (g *guest) fetch(_ context.Context, mem memory, p params) (int64, error) {
 	if g.retained == nil {
 		return 0, schema.Errorf(schema.Invalid, "there is nothing to fetch: the last read gave its whole value")
 	}
-	n := give(buf, g.retained)
+	n := abi.Give(buf, g.retained)
 	if n <= int64(len(buf)) {
 		g.retained = nil
 	}
@@ -100,7 +99,7 @@ func (g *guest) branchKey(_ context.Context, mem memory, p params) (int64, error
 	if !ok {
 		return int64(abi.Absent), nil
 	}
-	return give(buf, []byte(key)), nil
+	return abi.Give(buf, []byte(key)), nil
 }
 
 func (g *guest) readInput(_ context.Context, mem memory, p params) (int64, error) {
@@ -108,7 +107,7 @@ func (g *guest) readInput(_ context.Context, mem memory, p params) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	return give(buf, g.input), nil
+	return abi.Give(buf, g.input), nil
 }
 
 func (g *guest) setOutput(_ context.Context, mem memory, p params) (int64, error) {
@@ -131,7 +130,7 @@ func (g *guest) fail(_ context.Context, mem memory, p params) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	g.reason = message(string(text[:min(len(text), abi.MaxMessage)]))
+	g.reason = abi.Message(string(text[:min(len(text), abi.MaxMessage)]))
 	return 0, nil
 }
 
@@ -140,16 +139,7 @@ func (g *guest) errorMessage(_ context.Context, mem memory, p params) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	return give(buf, []byte(guestText(g.lastErr))), nil
-}
-
-// give copies a value into a buffer that is large enough for it, leaves one that isn't alone, and returns
-// the value's length.
-func give(buf, value []byte) int64 {
-	if len(value) <= len(buf) {
-		copy(buf, value)
-	}
-	return int64(len(value))
+	return abi.Give(buf, []byte(guestText(g.lastErr))), nil
 }
 
 // guestText is what a guest may know of an error. What it got wrong itself it is told in full. What went
@@ -160,7 +150,7 @@ func guestText(err error) string {
 	}
 	switch schema.CodeOf(err) {
 	case schema.Invalid, schema.Limit, schema.Conflict:
-		return message(err.Error())
+		return abi.Message(err.Error())
 	case schema.Locked:
 		return "another process holds the session: try again later"
 	case schema.Busy:
@@ -171,13 +161,4 @@ func guestText(err error) string {
 		return "the session's tree lacks the entry that the call is at"
 	}
 	return "the state store failed; the host knows the details"
-}
-
-// message makes a text fit to cross as a message: valid UTF-8 of at most abi.MaxMessage bytes.
-func message(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) > abi.MaxMessage {
-		text = strings.ToValidUTF8(text[:abi.MaxMessage], "") // drops the character that the cut went through
-	}
-	return text
 }

@@ -19,30 +19,50 @@ import (
 type storeModule struct {
 	name    string
 	funcs   []abi.Func
-	answers map[string]storeAnswer
+	answers map[string]answerOf[*storeInstance]
 }
 
-// storeAnswer answers one import of ../wasm/STORE.md. It returns what the guest gets, of which an i32 keeps the
+// answerOf answers one import of ../wasm/STORE.md, for L. It returns what the guest gets, of which an i32 keeps the
 // lower half. ctx is that of the running call. No view of the memory may be kept.
-type storeAnswer func(in *storeInstance, ctx context.Context, mem memory, p params) int64
+type answerOf[L any] func(of L, ctx context.Context, mem memory, p params) int64
+
+// numbers is a function that takes numbers alone.
+func numbers[L any, R int32 | int64](answer func(L, context.Context, params) R) answerOf[L] {
+	return func(l L, ctx context.Context, _ memory, p params) int64 {
+		return int64(answer(l, ctx, p))
+	}
+}
+
+// inWindow is a function that takes a window of the guest's memory in two of its parameters, of which the first has
+// the index at.
+func inWindow[L interface{ Refuse(error) int64 }](at int, answer func(L, context.Context, []byte, params) int64) answerOf[L] {
+	return func(l L, ctx context.Context, mem memory, p params) int64 {
+		window, err := mem.window(p.u32(at), p.u32(at+1))
+		if err != nil {
+			return l.Refuse(err)
+		}
+		return answer(l, ctx, window, p)
+	}
+}
 
 // storeImports returns the modules that a kind of store module imports, besides WASI.
 func storeImports(kind storeKind) []storeModule {
-	lent := storeModule{name: abi.SQLModule, funcs: abi.SQLImports(), answers: map[string]storeAnswer{}}
+	lent := storeModule{name: abi.SQLModule, funcs: abi.SQLImports(), answers: map[string]answerOf[*storeInstance]{}}
 	for name, answer := range sqlAnswers {
 		lent.answers[name] = func(in *storeInstance, ctx context.Context, mem memory, p params) int64 {
 			return answer(in.sql, ctx, mem, p)
 		}
 	}
 	if kind == sqliteInside {
-		lent = storeModule{name: abi.FileModule, funcs: abi.FileImports(), answers: map[string]storeAnswer{}}
-		for name, answer := range fileAnswers {
+		lent = storeModule{name: abi.FileModule, funcs: abi.FileImports(), answers: map[string]answerOf[*storeInstance]{}}
+		for name := range fileAnswers {
+			answer := answerFile(name)
 			lent.answers[name] = func(in *storeInstance, ctx context.Context, mem memory, p params) int64 {
 				return answer(in.file, ctx, mem, p)
 			}
 		}
 	}
-	return []storeModule{lent, {name: abi.HostModule, funcs: abi.HostImports(), answers: map[string]storeAnswer{
+	return []storeModule{lent, {name: abi.HostModule, funcs: abi.HostImports(), answers: map[string]answerOf[*storeInstance]{
 		abi.PID:          (*storeInstance).pid,
 		abi.ProcessLives: (*storeInstance).processLives,
 		abi.Directory:    (*storeInstance).directory,
@@ -65,7 +85,7 @@ func (m storeModule) instantiate(ctx context.Context, runtime wazero.Runtime) er
 
 // storeFunc is the way of an import from the guest to its answer and back. The module belongs to the runtime, which
 // all instances share; the one that calls is in the context.
-func storeFunc(f abi.Func, answer storeAnswer) api.GoModuleFunc {
+func storeFunc(f abi.Func, answer answerOf[*storeInstance]) api.GoModuleFunc {
 	narrow := f.Result == abi.I32
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		in := ctx.Value(instanceKey{}).(*storeInstance) // every context that guest code runs under carries one
@@ -103,7 +123,7 @@ func (in *storeInstance) directory(_ context.Context, mem memory, p params) int6
 	real, err := filepath.EvalSymlinks(path)
 	switch {
 	case err == nil:
-		return give(buf, []byte(real))
+		return abi.Give(buf, []byte(real))
 	case errors.Is(err, fs.ErrNotExist):
 		return in.refuse(&schema.Error{Code: schema.NotFound, Detail: err.Error(), Err: err})
 	case errors.Is(err, fs.ErrPermission):
@@ -146,7 +166,7 @@ func (in *storeInstance) askTree(mem memory, p params, ask func(sessionstate.Tre
 	case !ok:
 		return int64(abi.Absent)
 	}
-	return give(buf, []byte(key))
+	return abi.Give(buf, []byte(key))
 }
 
 func (in *storeInstance) hostErrorText(_ context.Context, mem memory, p params) int64 {
@@ -154,12 +174,12 @@ func (in *storeInstance) hostErrorText(_ context.Context, mem memory, p params) 
 	if err != nil {
 		return in.refuse(err)
 	}
-	return give(buf, []byte(in.hostError))
+	return abi.Give(buf, []byte(in.hostError))
 }
 
 // refuse keeps an error's text for the import error, and returns its number.
 func (in *storeInstance) refuse(err error) int64 {
-	in.hostError = message(err.Error())
+	in.hostError = abi.Message(err.Error())
 	return int64(abi.Number(schema.CodeOf(err)))
 }
 

@@ -31,8 +31,8 @@ type storeInstance struct {
 	printed printed
 	random  switchedReader
 
-	sql  *sqlite.Lender // store.wasm
-	file *grantedFile   // store-sqlite.wasm; nil for a database in memory
+	sql  *sqlite.Lender      // store.wasm
+	file *sqlite.GrantedFile // store-sqlite.wasm; nil for a database in memory
 
 	scratch window // of the guest's memory, for what goes in and comes out
 	place   place  // the one that the guest was told last
@@ -79,7 +79,7 @@ func (c *storeCode) newInstance(ctx context.Context, cfg StoreConfig) (started *
 			return nil, err
 		}
 	case !cfg.Memory:
-		in.file = newGrantedFile(cfg.Path)
+		in.file = sqlite.GrantFile(cfg.Path)
 	}
 	defer func() {
 		if started == nil { // the goroutine may also have ended in the embedder's clock
@@ -208,7 +208,7 @@ func (in *storeInstance) discard() error {
 		errs = append(errs, in.sql.Revoke())
 	}
 	if in.file != nil {
-		errs = append(errs, in.file.close())
+		errs = append(errs, in.file.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -9,27 +9,27 @@ import (
 
 // sqlAnswers are the functions of pistate_sql_v1 by their names. All numbers come from the guest, and may be anything;
 // what a result means is said at [sqlite.Lender].
-var sqlAnswers = map[string]func(*sqlite.Lender, context.Context, memory, params) int64{
-	abi.Open:          lent(func(l *sqlite.Lender, ctx context.Context, p params) int32 { return l.Open(ctx, p.i32(0)) }),
-	abi.Close:         lent(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Close(p.i32(0)) }),
-	abi.Finalize:      lent(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Finalize(p.i32(0)) }),
-	abi.Reset:         lent(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Reset(p.i32(0)) }),
-	abi.InTransaction: lent(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.InTransaction(p.i32(0)) }),
-	abi.InPlace:       lent(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.InPlace(p.i32(0)) }),
-	abi.Unresolved:    lent(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Unresolved(p.i32(0)) }),
-	abi.Prepare: lentWindow(1, func(l *sqlite.Lender, ctx context.Context, sql []byte, p params) int64 {
+var sqlAnswers = map[string]answerOf[*sqlite.Lender]{
+	abi.Open:          numbers(func(l *sqlite.Lender, ctx context.Context, p params) int32 { return l.Open(ctx, p.i32(0)) }),
+	abi.Close:         numbers(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Close(p.i32(0)) }),
+	abi.Finalize:      numbers(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Finalize(p.i32(0)) }),
+	abi.Reset:         numbers(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Reset(p.i32(0)) }),
+	abi.InTransaction: numbers(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.InTransaction(p.i32(0)) }),
+	abi.InPlace:       numbers(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.InPlace(p.i32(0)) }),
+	abi.Unresolved:    numbers(func(l *sqlite.Lender, _ context.Context, p params) int32 { return l.Unresolved(p.i32(0)) }),
+	abi.Prepare: inWindow(1, func(l *sqlite.Lender, ctx context.Context, sql []byte, p params) int64 {
 		return int64(l.Prepare(ctx, p.i32(0), sql))
 	}),
-	abi.Script: lentWindow(1, func(l *sqlite.Lender, ctx context.Context, sql []byte, p params) int64 {
+	abi.Script: inWindow(1, func(l *sqlite.Lender, ctx context.Context, sql []byte, p params) int64 {
 		return int64(l.Script(ctx, p.i32(0), sql))
 	}),
-	abi.Next: lentWindow(1, func(l *sqlite.Lender, ctx context.Context, buf []byte, p params) int64 {
+	abi.Next: inWindow(1, func(l *sqlite.Lender, ctx context.Context, buf []byte, p params) int64 {
 		return l.Next(ctx, p.i32(0), buf)
 	}),
-	abi.Beside: lentWindow(0, func(l *sqlite.Lender, _ context.Context, buf []byte, _ params) int64 {
+	abi.Beside: inWindow(0, func(l *sqlite.Lender, _ context.Context, buf []byte, _ params) int64 {
 		return l.Beside(buf)
 	}),
-	abi.ErrorText: lentWindow(0, func(l *sqlite.Lender, _ context.Context, buf []byte, _ params) int64 {
+	abi.ErrorText: inWindow(0, func(l *sqlite.Lender, _ context.Context, buf []byte, _ params) int64 {
 		return l.Error(buf)
 	}),
 	abi.Run: func(l *sqlite.Lender, ctx context.Context, mem memory, p params) int64 {
@@ -43,23 +43,4 @@ var sqlAnswers = map[string]func(*sqlite.Lender, context.Context, memory, params
 		}
 		return l.Run(ctx, p.i32(0), values, buf)
 	},
-}
-
-// lent is a function that takes numbers alone.
-func lent(answer func(*sqlite.Lender, context.Context, params) int32) func(*sqlite.Lender, context.Context, memory, params) int64 {
-	return func(l *sqlite.Lender, ctx context.Context, _ memory, p params) int64 {
-		return int64(answer(l, ctx, p))
-	}
-}
-
-// lentWindow is a function that takes a window of the guest's memory in two of its parameters, of which the first
-// has the index at.
-func lentWindow(at int, answer func(*sqlite.Lender, context.Context, []byte, params) int64) func(*sqlite.Lender, context.Context, memory, params) int64 {
-	return func(l *sqlite.Lender, ctx context.Context, mem memory, p params) int64 {
-		window, err := mem.window(p.u32(at), p.u32(at+1))
-		if err != nil {
-			return l.Refuse(err)
-		}
-		return answer(l, ctx, window, p)
-	}
 }

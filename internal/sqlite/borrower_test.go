@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"pistate/schema"
+	"pistate/wasm/abi"
 )
 
 // borrower is a guest of a Lender with one database open.
@@ -44,7 +45,7 @@ func (b *borrower) ok(result int32) int32 {
 }
 
 func (b *borrower) why() string {
-	text := make([]byte, maxText)
+	text := make([]byte, abi.MaxMessage)
 	return string(text[:b.Error(text)])
 }
 

@@ -218,7 +218,7 @@ type hostError string
 func (e hostError) Error() string { return string(e) }
 
 func (v *grantedVFS) text() error {
-	text := make([]byte, maxText)
+	text := make([]byte, abi.MaxMessage)
 	n := v.port.Error(text)
 	if n < 0 || n > int64(len(text)) {
 		return hostError("the host failed and does not say why")

@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3/vfs"
 
 	"pistate/schema"
+	"pistate/wasm/abi"
 )
 
 // GrantedFile is the host's side of one database file, and of the -wal and -journal beside it, that is granted
@@ -91,7 +92,7 @@ func (g *GrantedFile) Refuse(err error) int64 {
 
 // fail keeps the text of an error and returns its number.
 func (g *GrantedFile) fail(err error, unknown sqlite3.ExtendedErrorCode) int64 {
-	g.text = boundedText(err)
+	g.text = abi.Message(err.Error())
 	_, said := failureOf(err)
 	_, coded := errors.AsType[*schema.Error](err)
 	switch {
@@ -293,7 +294,7 @@ func (g *GrantedFile) Beside(p []byte) int64 {
 		if err != nil {
 			return 0, err
 		}
-		return give(p, appendBeside(nil, exists, names)), nil
+		return abi.Give(p, appendBeside(nil, exists, names)), nil
 	})
 }
 
@@ -302,5 +303,5 @@ func (g *GrantedFile) Beside(p []byte) int64 {
 func (g *GrantedFile) Error(p []byte) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return give(p, []byte(g.text))
+	return abi.Give(p, []byte(g.text))
 }

@@ -5,7 +5,6 @@ package sqlite
 import (
 	"context"
 	"math"
-	"strings"
 
 	"pistate/schema"
 	"pistate/wasm/abi"
@@ -66,20 +65,11 @@ func (l *Lender) Refuse(err error) int64 { return int64(l.fail(err)) }
 
 // fail remembers why a call failed, and returns its result.
 func (l *Lender) fail(err error) int32 {
-	l.text = boundedText(err)
+	l.text = abi.Message(err.Error())
 	if f, ok := failureOf(err); ok {
-		l.text = boundedText(f) // the guest adds the path and the advice
+		l.text = abi.Message(f.Error()) // the guest adds the path and the advice
 	}
 	return result(err)
-}
-
-// boundedText returns what crosses of an error's text: UTF-8, and at most maxText bytes.
-func boundedText(err error) string {
-	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") // without the character that the cut went through
-	}
-	return text
 }
 
 // handle returns a new handle, 0 if there are no more.
@@ -311,17 +301,10 @@ func (l *Lender) Beside(buf []byte) int64 {
 	if err != nil {
 		return int64(l.fail(err))
 	}
-	return give(buf, appendBeside(nil, exists, names))
+	return abi.Give(buf, appendBeside(nil, exists, names))
 }
 
 // Error gives the text of the last failure, at most 4096 bytes; if that is more than buf has, nothing was written.
 func (l *Lender) Error(buf []byte) int64 {
-	return give(buf, []byte(l.text))
-}
-
-func give(buf, data []byte) int64 {
-	if len(data) <= len(buf) {
-		copy(buf, data)
-	}
-	return int64(len(data))
+	return abi.Give(buf, []byte(l.text))
 }

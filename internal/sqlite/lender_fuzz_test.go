@@ -93,7 +93,7 @@ func FuzzLender(f *testing.F) {
 			case 11:
 				n, most = l.Beside(buf[:next()]), 1<<16
 			case 12:
-				n, most = l.Error(buf[:next()]), maxText
+				n, most = l.Error(buf[:next()]), abi.MaxMessage
 			}
 			if n > most || n <= codeOffset && schema.CodeOf(crossedError("", n, "")) == "" {
 				t.Fatalf("result %d", n)

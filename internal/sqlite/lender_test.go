@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pistate/schema"
+	"pistate/wasm/abi"
 )
 
 func TestLenderRuns(t *testing.T) {
@@ -326,11 +327,11 @@ func TestLenderBeside(t *testing.T) {
 func TestLenderErrorText(t *testing.T) {
 	b := borrowTest(t)
 	b.prepare("SELECT " + strings.Repeat("x", 10_000))
-	if n := b.Error(nil); n != maxText {
+	if n := b.Error(nil); n != abi.MaxMessage {
 		t.Errorf("%d bytes", n)
 	}
-	buf := make([]byte, maxText-1)
-	if n := b.Error(buf); n != maxText || buf[0] != 0 {
+	buf := make([]byte, abi.MaxMessage-1)
+	if n := b.Error(buf); n != abi.MaxMessage || buf[0] != 0 {
 		t.Errorf("%d bytes, % x", n, buf[:9])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"pistate/schema"
+	"pistate/wasm/abi"
 )
 
 // The modes of the transport's open.
@@ -69,9 +70,9 @@ func (l *lent) failed(result int64) error { return transportError(l.t, l.path, r
 
 // transportError returns the error that a negative result of a transport stands for.
 func transportError(t transport, path string, result int64) error {
-	text := make([]byte, maxText)
+	text := make([]byte, abi.MaxMessage)
 	n := t.errorText(text)
-	return crossedError(path, result, string(text[:max(0, min(n, maxText))]))
+	return crossedError(path, result, string(text[:max(0, min(n, abi.MaxMessage))]))
 }
 
 func (l *lent) interrupt(ctx context.Context) { l.ctx = ctx }

@@ -208,9 +208,6 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// maxText is the longest text of a failure, in bytes.
-const maxText = 4096
-
 // appendBeside packs what [Beside] returns.
 func appendBeside(packed []byte, exists bool, names []string) []byte {
 	packed = appendInteger(packed, int64(bit(exists)))

@@ -11,7 +11,7 @@ import (
 
 // answers makes a question that always has this answer.
 func answers(text string) question {
-	return func(_ string, buf []byte) int64 { return give(buf, []byte(text)) }
+	return func(_ string, buf []byte) int64 { return abi.Give(buf, []byte(text)) }
 }
 
 func returns(n int64) question { return func(string, []byte) int64 { return n } }
@@ -32,7 +32,7 @@ func TestAnswersOfAnyLength(t *testing.T) {
 
 // A host that fails, or answers what makes no sense, is told of, and never believed.
 func TestHostFailures(t *testing.T) {
-	text := func(buf []byte) int64 { return give(buf, []byte("what the host says")) }
+	text := func(buf []byte) int64 { return abi.Give(buf, []byte("what the host says")) }
 	for _, test := range []struct {
 		name    string
 		answer  question

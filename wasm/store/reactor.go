@@ -101,14 +101,6 @@ func (r *reactor) window(ptr, n uint32) ([]byte, error) {
 	return b, nil
 }
 
-// give copies what there is into the buffer if it fits, and returns its length.
-func give(buf, value []byte) int64 {
-	if len(value) <= len(buf) {
-		copy(buf, value)
-	}
-	return int64(len(value))
-}
-
 // alloc returns memory that is the caller's until free; 0 if it can't be had.
 func (r *reactor) alloc(n uint32) (ptr uint32) {
 	if !r.enter() {
@@ -168,7 +160,7 @@ func (r *reactor) report(ptr, size uint32, form func(error) []byte) (n int64) {
 	if err != nil {
 		return r.failure(err)
 	}
-	return give(buf, form(kept))
+	return abi.Give(buf, form(kept))
 }
 
 // call carries out a request and returns its answer, which is the caller's. It fails no otherwise than in

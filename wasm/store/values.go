@@ -46,7 +46,7 @@ func (r *reactor) fetch(ptr, size uint32) (n int64) {
 	if r.retained == nil {
 		return r.failure(schema.Errorf(schema.Invalid, "there is nothing to fetch: the last read gave its whole value"))
 	}
-	if n = give(buf, r.retained); n <= int64(len(buf)) {
+	if n = abi.Give(buf, r.retained); n <= int64(len(buf)) {
 		r.retained = nil
 	}
 	return n
