@@ -213,12 +213,5 @@ func (q *Queries) Channels(ctx context.Context, after Channel, limit int) (chann
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		channels = nil
-		return rx.Query(selChannels, func(r sqlite.Row) error {
-			channels = append(channels, scanChannel(r))
-			return nil
-		}, after.Adapter, after.Profile, limit)
-	})
-	return channels, err
+	return viewList(ctx, q, scanChannel, selChannels, after.Adapter, after.Profile, limit)
 }

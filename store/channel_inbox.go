@@ -280,12 +280,5 @@ func (q *Queries) Inbox(ctx context.Context, channel string, unprocessed bool, a
 	if unprocessed {
 		sql = selUnprocessed
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		events = nil
-		return rx.Query(sql, func(r sqlite.Row) error {
-			events = append(events, scanIncoming(r))
-			return nil
-		}, channel, int64(after.At), after.ID, limit)
-	})
-	return events, err
+	return viewList(ctx, q, scanIncoming, sql, channel, int64(after.At), after.ID, limit)
 }

@@ -112,12 +112,5 @@ func (q *Queries) listMessages(ctx context.Context, sql, of string, after Place,
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		messages = nil
-		return rx.Query(sql, func(r sqlite.Row) error {
-			messages = append(messages, scanMessage(r))
-			return nil
-		}, of, int64(after.At), after.ID, limit)
-	})
-	return messages, err
+	return viewList(ctx, q, scanMessage, sql, of, int64(after.At), after.ID, limit)
 }

@@ -57,9 +57,5 @@ func (q *Queries) listContinuations(ctx context.Context, limit int, sql string, 
 }
 
 func readContinuations(rx *sqlite.Rx, sql string, args ...any) (continuations []Continuation, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		continuations = append(continuations, scanContinuation(r))
-		return nil
-	}, args...)
-	return continuations, err
+	return list(rx, scanContinuation, sql, args...)
 }

@@ -131,7 +131,7 @@ func viewController(rx *sqlite.Rx, c *Controller, now Millis) (v ControllerView,
 	if v.Unsettled, err = unsettledOf(rx, Scope{ControllerScope, c.UID}); err != nil {
 		return v, err
 	}
-	unnoted, err := listWorkflows(rx, selUnnoted, c.UID, MaxPage)
+	unnoted, err := list(rx, scanWorkflow, selUnnoted, c.UID, MaxPage)
 	v.Unnoted = len(unnoted)
 	return v, err
 }
@@ -221,11 +221,7 @@ func (q *Queries) ControllerWorkflows(ctx context.Context, uid, after string, li
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) (err error) {
-		workflows, err = listWorkflows(rx, selWorkflows, uid, after, limit)
-		return err
-	})
-	return workflows, err
+	return viewList(ctx, q, scanWorkflow, selWorkflows, uid, after, limit)
 }
 
 // ControllerSpec returns the spec of a controller resource and the generation that it is, from one snapshot.

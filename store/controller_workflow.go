@@ -112,14 +112,6 @@ func scanWorkflow(r sqlite.Row) ControllerWorkflow {
 	}
 }
 
-func listWorkflows(rx *sqlite.Rx, sql string, args ...any) (workflows []ControllerWorkflow, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		workflows = append(workflows, scanWorkflow(r))
-		return nil
-	}, args...)
-	return workflows, err
-}
-
 // oneWorkflow returns the run that a controller resource asked for under a key, or nil.
 func oneWorkflow(rx *sqlite.Rx, uid, key string) (w *ControllerWorkflow, err error) {
 	_, err = rx.QueryRow(selWorkflow, func(r sqlite.Row) error {
@@ -264,7 +256,7 @@ func (ObserveWorkflows) Op() Op { return OpControllerObserve }
 
 func (c ObserveWorkflows) prepare(d *draft) *plan[*Controller] {
 	p := controllerPlan(d, c.Controller, c, func(w *controlled) error {
-		unnoted, err := listWorkflows(w.f.Rx, selUnnoted, c.Controller, MaxPage)
+		unnoted, err := list(w.f.Rx, scanWorkflow, selUnnoted, c.Controller, MaxPage)
 		if err != nil {
 			return err
 		}
@@ -276,7 +268,7 @@ func (c ObserveWorkflows) prepare(d *draft) *plan[*Controller] {
 		return nil
 	})
 	p.existing = func(rx *sqlite.Rx) (*Controller, bool, error) {
-		unnoted, err := listWorkflows(rx, selUnnoted, c.Controller, 1)
+		unnoted, err := list(rx, scanWorkflow, selUnnoted, c.Controller, 1)
 		if err != nil || len(unnoted) > 0 {
 			return nil, false, err
 		}

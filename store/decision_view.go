@@ -122,7 +122,7 @@ func viewDecision(rx *sqlite.Rx, id string, now Millis) (v DecisionView, err err
 	if err != nil {
 		return v, err
 	}
-	v.Effects, err = listEffects(rx, selEffectsOfSource, string(v.Resource()))
+	v.Effects, err = list(rx, scanEffect, selEffectsOfSource, string(v.Resource()))
 	return v, err
 }
 
@@ -153,11 +153,7 @@ func (q *Queries) listDecisions(ctx context.Context, limit int, sql string, args
 }
 
 func readDecisions(rx *sqlite.Rx, sql string, args ...any) (decisions []Decision, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		decisions = append(decisions, scanDecision(r))
-		return nil
-	}, args...)
-	return decisions, err
+	return list(rx, scanDecision, sql, args...)
 }
 
 // DecisionSubmissions returns at most limit answers to a decision after a number, in order.
@@ -165,14 +161,7 @@ func (q *Queries) DecisionSubmissions(ctx context.Context, decision string, afte
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		submissions = nil
-		return rx.Query(selSubmissions, func(r sqlite.Row) error {
-			submissions = append(submissions, scanSubmission(r))
-			return nil
-		}, decision, after, limit)
-	})
-	return submissions, err
+	return viewList(ctx, q, scanSubmission, selSubmissions, decision, after, limit)
 }
 
 // AskedDecision is a decision with the content that people are shown.

@@ -283,12 +283,5 @@ func (q *Queries) Definitions(ctx context.Context, after Definition, limit int) 
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		definitions = nil
-		return rx.Query(selDefinitions, func(r sqlite.Row) error {
-			definitions = append(definitions, scanDefinition(r))
-			return nil
-		}, after.Name, int64(after.CreatedAt), after.Digest[:], limit)
-	})
-	return definitions, err
+	return viewList(ctx, q, scanDefinition, selDefinitions, after.Name, int64(after.CreatedAt), after.Digest[:], limit)
 }

@@ -193,13 +193,6 @@ func ResolveDeliveries(ctx context.Context, s *Store, actor Actor, session strin
 	return resolved, nil
 }
 
-func listIDs(ctx context.Context, s *Store, sql string, args ...any) (ids []string, err error) {
-	err = s.view(ctx, func(rx *sqlite.Rx) error {
-		ids = nil
-		return rx.Query(sql, func(r sqlite.Row) error {
-			ids = append(ids, r.Text(0))
-			return nil
-		}, args...)
-	})
-	return ids, err
+func listIDs(ctx context.Context, s *Store, sql string, args ...any) ([]string, error) {
+	return viewList(ctx, &s.Queries, func(r sqlite.Row) string { return r.Text(0) }, sql, args...)
 }

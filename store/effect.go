@@ -381,19 +381,7 @@ func (q *Queries) Effects(ctx context.Context, filter EffectFilter, after int64,
 	case filter.Status != "":
 		sql, args = selEffectsOfStatus, append(args, string(filter.Status))
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		effects, err = listEffects(rx, sql, args...)
-		return err
-	})
-	return effects, err
-}
-
-func listEffects(rx *sqlite.Rx, sql string, args ...any) (effects []Effect, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		effects = append(effects, scanEffect(r))
-		return nil
-	}, args...)
-	return effects, err
+	return viewList(ctx, q, scanEffect, sql, args...)
 }
 
 // Effect returns an effect by its id. Errors: [schema.NotFound].

@@ -44,7 +44,7 @@ const (
 // EffectAt returns an effect by its sequence. Errors: [schema.NotFound].
 func (q *Queries) EffectAt(ctx context.Context, sequence int64) (e Effect, err error) {
 	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		found, err := listEffects(rx, selEffectAt, sequence)
+		found, err := list(rx, scanEffect, selEffectAt, sequence)
 		e, err = only(found, err, "effect", strconv.FormatInt(sequence, 10))
 		return err
 	})
@@ -67,9 +67,5 @@ func (q *Queries) effectPage(ctx context.Context, limit int, sql string, args ..
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) (err error) {
-		effects, err = listEffects(rx, sql, args...)
-		return err
-	})
-	return effects, err
+	return viewList(ctx, q, scanEffect, sql, args...)
 }

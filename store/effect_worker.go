@@ -205,7 +205,7 @@ func (w *EffectWorker) list(ctx context.Context, sql string, limit int) (effects
 	}
 	now := int64(MillisOf(w.Store.now()))
 	err = w.Store.view(ctx, func(rx *sqlite.Rx) error {
-		effects, err = listEffects(rx, sql, string(w.Scope.Type), w.Scope.ID, now, string(types), min(limit, MaxPage))
+		effects, err = list(rx, scanEffect, sql, string(w.Scope.Type), w.Scope.ID, now, string(types), min(limit, MaxPage))
 		return err
 	})
 	return effects, err

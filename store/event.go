@@ -153,14 +153,7 @@ func (q *Queries) Events(ctx context.Context, filter EventFilter, after int64, l
 	case filter.Run != "":
 		sql, args = selEventsOfRun, append(args, filter.Run)
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		events = nil
-		return rx.Query(sql, func(r sqlite.Row) error {
-			events = append(events, scanEvent(r))
-			return nil
-		}, args...)
-	})
-	return events, err
+	return viewList(ctx, q, scanEvent, sql, args...)
 }
 
 func checkPage(limit int) error {

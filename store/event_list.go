@@ -99,11 +99,11 @@ func (q *Queries) EventsOf(ctx context.Context, query EventQuery, after int64, l
 	}
 	switch {
 	case query.Resource != "":
-		return q.readEvents(ctx, selTypedEventsOfResource, after, limit, query.Type, string(query.Resource))
+		return viewList(ctx, q, scanEvent, selTypedEventsOfResource, after, limit, query.Type, string(query.Resource))
 	case query.Run != "":
-		return q.readEvents(ctx, selTypedEventsOfRun, after, limit, query.Type, query.Run)
+		return viewList(ctx, q, scanEvent, selTypedEventsOfRun, after, limit, query.Type, query.Run)
 	}
-	return q.readEvents(ctx, selEventsOfType, after, limit, query.Type)
+	return viewList(ctx, q, scanEvent, selEventsOfType, after, limit, query.Type)
 }
 
 // LastEvents returns the last events, at most limit of them, in order, without their payloads.
@@ -113,26 +113,15 @@ func (q *Queries) LastEvents(ctx context.Context, query EventQuery, limit int) (
 	}
 	switch {
 	case query.Resource != "":
-		events, err = q.readEvents(ctx, selLastEventsOfResource, limit, query.Type, string(query.Resource))
+		events, err = viewList(ctx, q, scanEvent, selLastEventsOfResource, limit, query.Type, string(query.Resource))
 	case query.Run != "":
-		events, err = q.readEvents(ctx, selLastEventsOfRun, limit, query.Type, query.Run)
+		events, err = viewList(ctx, q, scanEvent, selLastEventsOfRun, limit, query.Type, query.Run)
 	case query.Type != "":
-		events, err = q.readEvents(ctx, selLastEventsOfType, limit, query.Type)
+		events, err = viewList(ctx, q, scanEvent, selLastEventsOfType, limit, query.Type)
 	default:
-		events, err = q.readEvents(ctx, selLastEvents, limit)
+		events, err = viewList(ctx, q, scanEvent, selLastEvents, limit)
 	}
 	slices.Reverse(events)
-	return events, err
-}
-
-func (q *Queries) readEvents(ctx context.Context, sql string, args ...any) (events []Event, err error) {
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		events = nil
-		return rx.Query(sql, func(r sqlite.Row) error {
-			events = append(events, scanEvent(r))
-			return nil
-		}, args...)
-	})
 	return events, err
 }
 

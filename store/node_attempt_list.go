@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-
-	"pistate/internal/sqlite"
 )
 
 const (
@@ -39,14 +37,6 @@ const (
 		 LIMIT ?4`
 )
 
-func listAttempts(rx *sqlite.Rx, sql string, args ...any) (attempts []NodeAttempt, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		attempts = append(attempts, scanAttempt(r))
-		return nil
-	}, args...)
-	return attempts, err
-}
-
 // NodeAttempts returns at most limit attempts of a run after an ordinal, in order; those of one node if node
 // is set.
 func (q *Queries) NodeAttempts(ctx context.Context, run, node string, after, limit int) (attempts []NodeAttempt, err error) {
@@ -57,11 +47,7 @@ func (q *Queries) NodeAttempts(ctx context.Context, run, node string, after, lim
 	if node != "" {
 		sql, args = selAttemptsOfNode, append(args, node)
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		attempts, err = listAttempts(rx, sql, args...)
-		return err
-	})
-	return attempts, err
+	return viewList(ctx, q, scanAttempt, sql, args...)
 }
 
 // OverdueAttempts returns at most limit attempts that have not ended and whose deadline has passed, the
@@ -71,11 +57,7 @@ func (q *Queries) OverdueAttempts(ctx context.Context, after NodeAttempt, limit 
 		return nil, err
 	}
 	now := int64(MillisOf(q.now()))
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		attempts, err = listAttempts(rx, selOverdueAttempts, now, int64(after.DeadlineAt), after.ID, limit)
-		return err
-	})
-	return attempts, err
+	return viewList(ctx, q, scanAttempt, selOverdueAttempts, now, int64(after.DeadlineAt), after.ID, limit)
 }
 
 // Updates returns at most limit progress updates of an attempt after a sequence, in order.
@@ -83,11 +65,7 @@ func (q *Queries) Updates(ctx context.Context, attempt string, after, limit int)
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		updates, err = listUpdates(rx, selUpdates, attempt, after, limit)
-		return err
-	})
-	return updates, err
+	return viewList(ctx, q, scanUpdate, selUpdates, attempt, after, limit)
 }
 
 // CurrentUpdates returns at most limit of the current values of an attempt's progress, by type and key,
@@ -96,9 +74,5 @@ func (q *Queries) CurrentUpdates(ctx context.Context, attempt string, after Upda
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		updates, err = listUpdates(rx, selCurrentUpdates, attempt, after.Type, after.Key, limit)
-		return err
-	})
-	return updates, err
+	return viewList(ctx, q, scanUpdate, selCurrentUpdates, attempt, after.Type, after.Key, limit)
 }

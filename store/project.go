@@ -123,12 +123,5 @@ func (q *Queries) Projects(ctx context.Context, after string, limit int) (projec
 	if err := checkPage(limit); err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		projects = nil
-		return rx.Query(selProjects, func(r sqlite.Row) error {
-			projects = append(projects, scanProject(r))
-			return nil
-		}, after, limit)
-	})
-	return projects, err
+	return viewList(ctx, q, scanProject, selProjects, after, limit)
 }

@@ -123,7 +123,7 @@ func (doc *RunDocument) readSteps(rx *sqlite.Rx, run string, o RunDocumentOption
 		step[n.ID] = i
 		doc.Steps = append(doc.Steps, Step{Node: n})
 	}
-	attempts, err := listAttempts(rx, selNodeAttempts, run, o.After, o.Limit+1)
+	attempts, err := list(rx, scanAttempt, selNodeAttempts, run, o.After, o.Limit+1)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (doc *RunDocument) readUpdates(rx *sqlite.Rx, run string, o RunDocumentOpti
 			last = max(last, a.Ordinal)
 		}
 	}
-	doc.Updates, err = listUpdates(rx, selUpdatesOfRun, run, o.After, last, o.Limit+1)
+	doc.Updates, err = list(rx, scanUpdate, selUpdatesOfRun, run, o.After, last, o.Limit+1)
 	if len(doc.Updates) > o.Limit {
 		doc.Updates, doc.More = doc.Updates[:o.Limit], true
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 
-	"pistate/internal/sqlite"
 	"pistate/schema"
 )
 
@@ -79,14 +78,6 @@ const (
 
 const endOfTime = 1<<63 - 1
 
-func listRuns(rx *sqlite.Rx, sql string, args ...any) (runs []Run, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		runs = append(runs, scanRun(r))
-		return nil
-	}, args...)
-	return runs, err
-}
-
 // Runs returns at most limit runs before one, from the newest to the oldest, without their content. The zero
 // value of before is after all.
 func (q *Queries) Runs(ctx context.Context, filter RunFilter, before Run, limit int) (runs []Run, err error) {
@@ -97,11 +88,7 @@ func (q *Queries) Runs(ctx context.Context, filter RunFilter, before Run, limit 
 	if err != nil {
 		return nil, err
 	}
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		runs, err = listRuns(rx, sql, args...)
-		return err
-	})
-	return runs, err
+	return viewList(ctx, q, scanRun, sql, args...)
 }
 
 func (f RunFilter) query(before Run, limit int) (sql string, args []any, err error) {
@@ -137,9 +124,5 @@ func (q *Queries) OverdueRuns(ctx context.Context, after Run, limit int) (runs [
 		return nil, err
 	}
 	now := int64(MillisOf(q.now()))
-	err = q.view(ctx, func(rx *sqlite.Rx) error {
-		runs, err = listRuns(rx, selOverdueRuns, now, int64(after.DeadlineAt), after.ID, limit)
-		return err
-	})
-	return runs, err
+	return viewList(ctx, q, scanRun, selOverdueRuns, now, int64(after.DeadlineAt), after.ID, limit)
 }

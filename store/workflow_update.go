@@ -73,14 +73,6 @@ func scanUpdate(r sqlite.Row) Update {
 	return Update{r.Text(0), r.Int(1), r.Text(2), r.Text(3), *digestOf(r.Bytes(4)), Millis(r.Int64(5))}
 }
 
-func listUpdates(rx *sqlite.Rx, sql string, args ...any) (updates []Update, err error) {
-	err = rx.Query(sql, func(r sqlite.Row) error {
-		updates = append(updates, scanUpdate(r))
-		return nil
-	}, args...)
-	return updates, err
-}
-
 // AppendUpdates records the progress of an attempt that goes on: all of the updates, or none.
 //
 // Errors: [schema.Conflict] with the stored [Update] as the winner if another one has its sequence;
@@ -168,7 +160,7 @@ func (c AppendUpdates) prepare(d *draft) *plan[*Appended] {
 
 // find looks for the updates among those that have their sequences.
 func (c AppendUpdates) find(rx *sqlite.Rx, updates []updateDraft) (*Appended, bool, error) {
-	stored, err := listUpdates(rx, selUpdates, c.Attempt, c.First-1, len(updates))
+	stored, err := list(rx, scanUpdate, selUpdates, c.Attempt, c.First-1, len(updates))
 	if err != nil || len(stored) == 0 {
 		return nil, false, err
 	}
